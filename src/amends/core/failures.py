@@ -1,0 +1,99 @@
+"""How a call can end, before anything is decided about it (R17).
+
+Five ends, and each knows who may act: ``response`` (evidence of an effect), ``rejected`` (the
+destination refused: confirmed), ``never_left`` (confirmed: no byte of the request went out),
+``partial`` (confirmed: a part of it happened) and ``unknown`` (everything else). An end that nobody
+classified is *unknown*, never *failed*.
+
+``NotSent`` and ``Rejected`` are what an effect function raises to say so by itself, for instance
+around a vendor's SDK. Amends' own client raises them too.
+"""
+
+from enum import StrEnum
+from typing import Any, Final
+
+REASON_CHARS_MAX: Final = 500
+"""A reason is a sentence for a person, not a dump: longer ones are cut, visibly."""
+
+
+class Outcome(StrEnum):
+    """The end of one attempt."""
+
+    RESPONSE = "response"
+    REJECTED = "rejected"
+    NEVER_LEFT = "never_left"
+    PARTIAL = "partial"
+    UNKNOWN = "unknown"
+
+
+class Interval(StrEnum):
+    """Which interval a time-out ended (R17)."""
+
+    QUEUE = "queue"
+    CONNECT = "connect"
+    EXECUTION = "execution"
+    APPROVAL = "approval"
+    RUN = "run"
+
+
+class CallEnded(Exception):
+    """Base of what a destination's client, or an effect function, says about the end of a call."""
+
+    outcome: Outcome = Outcome.UNKNOWN
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        interval: Interval | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(clip(reason))
+        self.reason = clip(reason)
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.interval = interval
+        self.code = code
+
+    def facts(self) -> dict[str, Any]:
+        """What may be chained: no text from the destination."""
+        out: dict[str, Any] = {}
+        if self.status is not None:
+            out["status"] = self.status
+        if self.code is not None:
+            out["code"] = self.code
+        if self.interval is not None:
+            out["interval"] = self.interval.value
+        return out
+
+
+class NotSent(CallEnded):
+    """The call never left: connecting failed, or its budget was spent before the send."""
+
+    outcome = Outcome.NEVER_LEFT
+
+
+class Rejected(CallEnded):
+    """The destination refused, and says so. ``retryable`` only where a later try may be taken
+    (a 429, say): the refusal is certain either way.
+    """
+
+    outcome = Outcome.REJECTED
+
+    def __init__(self, reason: str, *, retryable: bool = False, **facts: Any) -> None:
+        super().__init__(reason, **facts)
+        self.retryable = retryable
+
+
+class Ambiguous(CallEnded):
+    """The call left, and nothing certain came back."""
+
+    outcome = Outcome.UNKNOWN
+
+
+def clip(text: str, chars_max: int = REASON_CHARS_MAX) -> str:
+    """``text`` on one line and at most ``chars_max`` long; what is cut is marked."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars_max else line[: chars_max - 1] + "…"

@@ -1,0 +1,259 @@
+"""The state of a run as a fold over its events.
+
+``apply(state, event, at_ms)`` is the only way a state changes; it is total over legal events and raises
+``IllegalTransition`` for all others, with the state unchanged (states are immutable values). It never
+looks at a clock, at policy or at the outside world: whatever mattered then stands in the event.
+
+Facts are chained and stay for ever. Content (arguments, receipts, prose) may have been erased when a
+run is folded again; the fold then carries ``None`` in its place and every decision still stands.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from amends.core.states import SETTLED, UNRESOLVED, Kind, State, next_state
+
+NO_CONTENT: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Event(NamedTuple):
+    """One thing that happened. ``facts`` are chained in clear; ``content`` may be erased one day."""
+
+    kind: Kind
+    operation: str = ""
+    facts: Mapping[str, Any] = NO_CONTENT
+    content: Mapping[str, Any] = NO_CONTENT
+
+
+class IllegalTransition(Exception):
+    """An event that the transition table does not allow where it was met."""
+
+    def __init__(self, state: State | str, kind: Kind) -> None:
+        super().__init__(f"{kind.value} cannot happen to an operation that is {state}")
+        self.state = state
+        self.kind = kind
+
+
+class Operation(NamedTuple):
+    """One consequential action, as far as the ledger knows. Times are wall-clock milliseconds."""
+
+    id: str
+    key: str
+    action: str
+    recovery: str
+    state: State
+    params_hash: str
+    effect_version: str
+    identity: str
+    occurrence: str = ""
+    revision: int = 0
+    previous: str = ""
+    proposed_at: int = 0
+    attempts: int = 0
+    unknown_attempts: int = 0
+    first_claim_at: int = 0
+    attempt_at: int = 0
+    attempt_ends_at: int = 0
+    claimed_by: str = ""
+    lookups: int = 0
+    verifications: int = 0
+    verify_since: int = 0
+    wake_at: int | None = None
+    reason: str = ""
+    resource_version: str | None = None
+    lock: str = ""
+    target: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    receipt: Mapping[str, Any] | None = None
+    late_receipt: Mapping[str, Any] | None = None
+    detail: str | None = None
+
+    @property
+    def resting(self) -> bool:
+        """Unresolved, and no pass is planned: it waits for a person."""
+        return self.state in UNRESOLVED and self.wake_at is None
+
+    @property
+    def settled(self) -> bool:
+        """No work is owed for it."""
+        return self.state in SETTLED
+
+
+class RunState(NamedTuple):
+    """One run, folded. ``version`` is the number of entries; ``ending`` is ``None`` while it waits."""
+
+    id: str
+    version: int = 0
+    tenant: str = ""
+    type: str = ""
+    intent: str = ""
+    principal: str = ""
+    event: str | None = None
+    reason: str | None = None
+    opened_at: int = 0
+    updated_at: int = 0
+    deadline_at: int | None = None
+    closed: str | None = None
+    end_state: str | None = None
+    ending: str | None = None
+    operations: Mapping[str, Operation] = MappingProxyType({})
+    joined: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def wake_at(self) -> int | None:
+        """When work is next due for the run, if ever."""
+        times = [op.wake_at for op in self.operations.values() if op.wake_at is not None]
+        if self.deadline_at is not None and self.ending is None:
+            times.append(self.deadline_at)
+        return min(times, default=None)
+
+
+def apply(state: RunState, event: Event, at_ms: int) -> RunState:
+    """``state`` after ``event``, which was recorded at ``at_ms``.
+
+    Raises:
+        IllegalTransition: the table does not allow it; ``state`` is unchanged.
+    """
+    if not event.operation or event.kind is Kind.RUN_JOINED:
+        return _apply_run(state, event, at_ms)
+    operations = dict(state.operations)
+    if event.kind is Kind.PROPOSED:
+        if event.operation in operations:
+            raise IllegalTransition(operations[event.operation].state, event.kind)
+        operations[event.operation] = _proposed(event, at_ms)
+    else:
+        operation = operations.get(event.operation)
+        if operation is None:
+            raise IllegalTransition("unknown to the run", event.kind)
+        operations[event.operation] = _apply_operation(operation, event, at_ms)
+    return state._replace(operations=operations, updated_at=at_ms)
+
+
+def fold(state: RunState, events: Iterable[Event], at_ms: int) -> RunState:
+    """``state`` after all the events of one entry; the version grows by one."""
+    for event in events:
+        state = apply(state, event, at_ms)
+    return state._replace(version=state.version + 1)
+
+
+def _apply_run(state: RunState, event: Event, at_ms: int) -> RunState:
+    facts, content = event.facts, event.content
+    match event.kind:
+        case Kind.RUN_OPENED:
+            return state._replace(
+                tenant=facts["tenant"],
+                type=facts["type"],
+                intent=facts["intent"],
+                principal=facts["principal"],
+                deadline_at=facts.get("deadline_at"),
+                event=content.get("event"),
+                reason=content.get("reason"),
+                opened_at=at_ms,
+                updated_at=at_ms,
+            )
+        case Kind.RUN_CLOSED:
+            return state._replace(closed=facts["how"], end_state=facts.get("end_state"), updated_at=at_ms)
+        case Kind.RUN_ENDED:
+            return state._replace(ending=facts["ending"], updated_at=at_ms)
+        case Kind.RUN_REOPENED:
+            closed = None if facts.get("by") == "program" else state.closed
+            return state._replace(ending=None, closed=closed, updated_at=at_ms)
+        case Kind.RUN_JOINED:
+            return state._replace(joined={**state.joined, event.operation: facts["run"]}, updated_at=at_ms)
+        case Kind.RUN_READ | Kind.EFFECTS_SEALED:
+            return state._replace(updated_at=at_ms)
+        case _:
+            raise IllegalTransition("not an operation", event.kind)
+
+
+def _proposed(event: Event, at_ms: int) -> Operation:
+    facts, content = event.facts, event.content
+    arguments = {
+        name.removeprefix("argument."): value for name, value in content.items() if name.startswith("argument.")
+    }
+    erased = facts["arguments"] != len(arguments)
+    return Operation(
+        id=event.operation,
+        key=facts["key"],
+        action=facts["action"],
+        recovery=facts["recovery"],
+        state=State.PROPOSED,
+        params_hash=facts["params_hash"],
+        effect_version=facts["effect_version"],
+        identity=facts["identity"],
+        occurrence=facts.get("occurrence", ""),
+        revision=facts.get("revision", 0),
+        previous=facts.get("previous", ""),
+        lock=facts.get("lock", ""),
+        proposed_at=at_ms,
+        target=content.get("target"),
+        arguments=None if erased else arguments,
+    )
+
+
+def _apply_operation(operation: Operation, event: Event, at_ms: int) -> Operation:
+    state = next_state(operation.state, event.kind)
+    if state is None:
+        raise IllegalTransition(operation.state, event.kind)
+    change = _CHANGES.get(event.kind)
+    changes = change(operation, event, at_ms) if change else {}
+    if event.kind is not Kind.EVIDENCE_RECORDED:
+        changes["wake_at"] = event.facts.get("wake_at")
+        changes["reason"] = event.facts.get("reason", "")
+        changes["detail"] = event.content.get("detail")
+    return operation._replace(state=state, **changes)
+
+
+Changes = dict[str, Any]
+
+
+def _prepared(_: Operation, event: Event, __: int) -> Changes:
+    version = event.content.get("resource_version")
+    return {} if version is None else {"resource_version": version}
+
+
+def _commit_started(operation: Operation, event: Event, at_ms: int) -> Changes:
+    return {
+        "attempts": event.facts["attempt"],
+        "first_claim_at": operation.first_claim_at or at_ms,
+        "attempt_at": at_ms,
+        "attempt_ends_at": event.facts["budget_ends_at"],
+        "claimed_by": event.facts["worker"],
+    }
+
+
+def _outcome_unknown(operation: Operation, _: Event, __: int) -> Changes:
+    return {"unknown_attempts": operation.unknown_attempts + 1}
+
+
+def _receipt(_: Operation, event: Event, at_ms: int) -> Changes:
+    return {"receipt": event.content.get("receipt"), "verify_since": at_ms}
+
+
+def _lookup(operation: Operation, _: Event, __: int) -> Changes:
+    return {"lookups": operation.lookups + 1}
+
+
+def _verification(operation: Operation, _: Event, __: int) -> Changes:
+    return {"verifications": operation.verifications + 1}
+
+
+def _evidence(_: Operation, event: Event, __: int) -> Changes:
+    receipt = event.content.get("receipt")
+    return {} if receipt is None else {"late_receipt": receipt}
+
+
+_CHANGES: Final[Mapping[Kind, Callable[[Operation, Event, int], Changes]]] = MappingProxyType(
+    {
+        Kind.PREPARED: _prepared,
+        Kind.COMMIT_STARTED: _commit_started,
+        Kind.OUTCOME_UNKNOWN: _outcome_unknown,
+        Kind.RESPONSE_RECEIVED: _receipt,
+        Kind.RECONCILIATION_COMPLETED: _receipt,
+        Kind.RECONCILIATION_STARTED: _lookup,
+        Kind.VERIFICATION_STARTED: _verification,
+        Kind.EVIDENCE_RECORDED: _evidence,
+    }
+)
+"""What an event changes beside the state, by kind. Most change nothing else."""

@@ -1,0 +1,89 @@
+"""The sealed terms of one action type: everything the decisions of the core may depend on.
+
+A start turns each registration into ``Terms``. They are data: the same terms, facts and instant give
+the same decision in every process, and no model or tool argument can reach them.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from amends.core.contract import LOCAL, Contract, Mechanism
+
+VERIFY_WITHIN_S: Final = 120.0
+"""Default wait for a postcondition: longer than most providers' settling, shorter than a person's patience."""
+
+
+class Recovery(StrEnum):
+    """What can be done about an effect afterwards (R1)."""
+
+    REVERSIBLE = "reversible"
+    COMPENSATABLE = "compensatable"
+    IRREVERSIBLE = "irreversible"
+    UNKNOWN = "unknown"
+
+    @property
+    def treated_as(self) -> "Recovery":
+        """``unknown`` is treated as irreversible."""
+        return Recovery.IRREVERSIBLE if self is Recovery.UNKNOWN else self
+
+
+class Exposure(StrEnum):
+    """What a failure of this action exposes, declared by its owner."""
+
+    LOW = "low"
+    MODERATE = "moderate"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often and how fast the same effect may be tried under the same key.
+
+    Args:
+        attempts: claims in all, 1 to 100; counted when claimed. 1 means "never again by itself".
+        first_delay_s: pause before the second attempt; doubles, with jitter of up to half of it.
+        delay_s_max: the longest pause.
+    """
+
+    attempts: int = 4
+    first_delay_s: float = 0.5
+    delay_s_max: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """One action type, sealed."""
+
+    action: str
+    recovery: Recovery
+    version: str
+    target_template: str
+    retry: Retry = field(default_factory=Retry)
+    execution_timeout_ms: int = 20_000
+    lookup_timeout_ms: int = 10_000
+    lookups: int = 12
+    lookup_delay_ms: int = 500
+    verify_within_ms: int = int(VERIFY_WITHIN_S * 1000)
+    verify_delay_ms: int = 500
+    has_lookup: bool = False
+    has_verify: bool = False
+    has_version: bool = False
+    has_compensation: bool = False
+    has_capture: bool = False
+    replay_without_lookup: bool = False
+    evidence: tuple[str, ...] = ("resource",)
+    adopt_on: tuple[str, ...] = ("resource", "correlation")
+    accepts: tuple[str, ...] = ()
+    amount: str | None = None
+    contract: Contract = LOCAL
+    owner: str = ""
+    escalate_to: str = ""
+    exposure: Exposure = Exposure.MODERATE
+    retention_rule: str = ""
+    postcondition: str = ""
+
+    @property
+    def fenced_by_state(self) -> bool:
+        """The destination refuses a repeat by its own state, for ever."""
+        return self.contract.mechanism in (Mechanism.CONDITIONAL_CREATE, Mechanism.COMPARE_AND_SET)

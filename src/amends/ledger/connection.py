@@ -1,0 +1,106 @@
+"""Connections to the file, each checked before it is used.
+
+Durability is read back and not assumed: a connection whose ``synchronous`` is not what was asked for, or
+whose journal is no WAL, is refused. The journal mode is a property of the file; it is set once, when the
+file is made, and never again: setting it takes a lock that other processes would run into.
+"""
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from amends.errors import LedgerUnavailable
+from amends.ledger import translation
+from amends.ledger.filesystem import check_place
+from amends.ledger.migrations import check_identity, migrate
+from amends.ledger.sql import QUERIES
+
+_LEVELS: Final = {"OFF": 0, "FULL": 2}
+_PAUSE_S: Final = 0.005
+
+
+def connect(path: Path, *, busy_timeout_ms: int, synchronous: str) -> sqlite3.Connection:
+    """A connection to the ledger at ``path``, which is made or brought up to date where needed.
+
+    Raises:
+        LedgerUnavailable: the place or the file cannot be used now.
+        LedgerIntegrityError: it is no ledger, or a newer one.
+    """
+    check_place(path)
+    try:
+        db = _raw(path, busy_timeout_ms)
+    except sqlite3.Error as error:
+        raise translation.translate(error, path, "could not be opened") from error
+    try:
+        check_identity(db, path)
+        _set_up(db, path, busy_timeout_ms, synchronous)
+        migrate(db, path)
+        db.execute(QUERIES["begin"])  # a file that cannot be written says so now
+        db.execute(QUERIES["rollback"])
+    except sqlite3.Error as error:
+        db.close()
+        raise translation.translate(error, path, "could not be opened") from error
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _raw(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
+    timeout = busy_timeout_ms / 1000
+    return sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False, cached_statements=64)
+
+
+def _set_up(db: sqlite3.Connection, path: Path, busy_timeout_ms: int, synchronous: str) -> None:
+    if _journal(db) != "wal" and _make_wal(db, busy_timeout_ms) != "wal":
+        raise LedgerUnavailable(
+            f"the ledger {str(path)!r} was not opened: its filesystem does not carry SQLite's WAL; "
+            "move it to a local disk",
+            path=str(path),
+        )
+    db.execute(QUERIES["synchronous_" + synchronous.lower()])
+    db.execute(QUERIES["secure_delete"]).fetchall()
+    level = db.execute(QUERIES["synchronous"]).fetchone()[0]
+    if level != _LEVELS[synchronous]:
+        raise LedgerUnavailable(
+            f"the ledger {str(path)!r} was not opened: SQLite answered synchronous={level}, not 2 (FULL): "
+            "a commit could be lost with the power; use an SQLite build that keeps it",
+            path=str(path),
+            synchronous=level,
+        )
+
+
+def _journal(db: sqlite3.Connection) -> str:
+    return str(db.execute(QUERIES["journal_mode"]).fetchone()[0])
+
+
+def _make_wal(db: sqlite3.Connection, busy_timeout_ms: int) -> str:
+    """Change the journal. SQLite does not wait for this lock by itself, so we do."""
+    ends = time.monotonic() + busy_timeout_ms / 1000
+    while True:
+        try:
+            return str(db.execute(QUERIES["journal_wal"]).fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if not translation.is_busy(error) or time.monotonic() > ends:
+                raise
+            time.sleep(_PAUSE_S)
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """A connection for one look at an existing ledger: one snapshot, nothing is written."""
+    place = Path(path).resolve()
+    if not place.is_file():
+        raise LedgerUnavailable(f"there is no ledger at {str(place)!r}; name an existing one", path=str(place))
+    try:
+        db = sqlite3.connect(f"{place.as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
+        with contextlib.closing(db):
+            check_identity(db, place)
+            db.execute(QUERIES["begin_read"])
+            yield db
+    except sqlite3.Error as error:
+        raise translation.translate(error, place, "could not be read") from error

@@ -1,0 +1,58 @@
+"""From an empty file to a ledger, and from an older one to this one.
+
+``application_id`` says that the file is a ledger of ours; ``user_version`` is the number of the last
+migration that ran. Each migration is one transaction, checked again inside it, so any number of
+processes may open a new file at once.
+"""
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from amends.errors import LedgerCorrupt, LedgerTooNew
+from amends.ledger.sql import QUERIES, statements
+
+APPLICATION_ID: Final = 0x414D4E44  # "AMND"
+MIGRATIONS: Final = ("0001.sql",)
+VERSION: Final = len(MIGRATIONS)
+
+
+def check_identity(db: sqlite3.Connection, path: Path) -> int:
+    """The schema version of the file, 0 for an empty one.
+
+    Raises:
+        LedgerCorrupt: the file is some other program's database.
+        LedgerTooNew: a newer Amends wrote it.
+    """
+    application = db.execute(QUERIES["application_id"]).fetchone()[0]
+    version: int = db.execute(QUERIES["user_version"]).fetchone()[0]
+    empty = not application and not version and not db.execute(QUERIES["schema"]).fetchall()
+    if application != APPLICATION_ID and not empty:
+        raise LedgerCorrupt(
+            f"{str(path)!r} is an SQLite database but no ledger (its application id is {application:#x}, "
+            f"a ledger's is {APPLICATION_ID:#x}); nothing was written to it: name another file",
+            path=str(path),
+        )
+    if version > VERSION:
+        raise LedgerTooNew(
+            f"the ledger {str(path)!r} has schema {version}, this Amends knows {VERSION} and older; "
+            "nothing was written to it: upgrade Amends",
+            path=str(path),
+            version=version,
+        )
+    return version
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Run what is missing, each migration in its own transaction."""
+    while (version := check_identity(db, path)) < VERSION:
+        db.execute(QUERIES["begin"])
+        try:
+            if check_identity(db, path) == version:
+                for statement in statements(MIGRATIONS[version]).values():
+                    db.execute(statement)
+            db.execute(QUERIES["commit"])
+        except BaseException:
+            if db.in_transaction:
+                db.execute(QUERIES["rollback"])
+            raise

@@ -1,0 +1,59 @@
+"""From the folded state of a run to the rows that stand beside its entries.
+
+The rows are a convenience for finding things; they hold nothing that the entries do not. This is the one
+function that makes them, so what the service writes and what a rebuild finds can be compared byte by byte.
+"""
+
+from collections.abc import Iterable
+
+from amends.core.model import Event, Operation, RunState
+from amends.core.states import Kind
+from amends.ports.ledger import OperationRow, RunRow
+
+
+def changed(events: Iterable[Event]) -> tuple[str, ...]:
+    """The operations of the run that ``events`` touch, in order of first touch."""
+    touched = (e.operation for e in events if e.operation and e.kind is not Kind.RUN_JOINED)
+    return tuple(dict.fromkeys(touched))
+
+
+def rows(state: RunState, head: bytes, changed: Iterable[str]) -> tuple[RunRow, tuple[OperationRow, ...]]:
+    """The run's row and those of the ``changed`` operations.
+
+    ``head`` is the hash of the run's last entry, the one ``state`` was folded up to.
+    """
+    run = RunRow(
+        id=state.id,
+        version=state.version,
+        head=head,
+        tenant=state.tenant,
+        type=state.type,
+        intent=state.intent,
+        principal=state.principal,
+        closed=state.closed,
+        ending=state.ending,
+        opened_at=state.opened_at,
+        updated_at=state.updated_at,
+        wake_at=state.wake_at,
+        event=state.event,
+    )
+    return run, tuple(_row(state, state.operations[name]) for name in changed)
+
+
+def _row(state: RunState, operation: Operation) -> OperationRow:
+    resource = operation.receipt.get("resource") if operation.receipt else None
+    return OperationRow(
+        id=operation.id,
+        run=state.id,
+        key=operation.key,
+        action=operation.action,
+        target=operation.target,
+        state=operation.state.value,
+        params_hash=operation.params_hash,
+        attempts=operation.attempts,
+        proposed_at=operation.proposed_at,
+        updated_at=state.updated_at,
+        wake_at=operation.wake_at,
+        reason=operation.reason,
+        resource=resource,
+    )
