@@ -68,11 +68,13 @@ ERRORS = [
 
 @pytest.mark.requirement("R11", "R14", "F03")
 @pytest.mark.parametrize("at", ["BEGIN", "INSERT INTO entries", "UPDATE runs", "COMMIT"])
-@pytest.mark.parametrize(("error", "kind", "advice"), ERRORS, ids=["eio", "full", "corrupt"])
+@pytest.mark.parametrize("failure", ERRORS, ids=["eio", "full", "corrupt"])
 @pytest.mark.parametrize("neighbours", [0, 4])
 def test_after_an_error_nothing_of_the_batch_is_acknowledged(
-    tmp_path: Path, at: str, error: sqlite3.Error, kind: type[Exception], advice: str, neighbours: int
+    tmp_path: Path, at: str, failure: Any, neighbours: int
 ) -> None:
+    error, kind, advice = failure
+
     async def body(ledger: SqliteLedger) -> None:
         run = Run("run_1")
         await ledger.append(run.opened())

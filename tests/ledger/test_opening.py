@@ -92,7 +92,7 @@ def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path, app
     db.commit()
     db.close()
     before = (tmp_path / "l.db").read_bytes()
-    with pytest.raises(LedgerCorrupt, match="no ledger .* nothing was written to it: name another file"):
+    with pytest.raises(LedgerCorrupt, match=r"no ledger .* nothing was written to it: name another file"):
         open_close(tmp_path / "l.db")
     assert (tmp_path / "l.db").read_bytes() == before
 
@@ -114,7 +114,7 @@ def test_what_may_not_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.
     readonly = path if what == "file" else tmp_path
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda p, mode: p != readonly and allowed(p, mode))
-    with pytest.raises(LedgerUnavailable, match="may not .*give it the permission"):
+    with pytest.raises(LedgerUnavailable, match=r"may not .*give it the permission"):
         open_close(path)
 
 
@@ -157,7 +157,7 @@ def test_use_after_a_fork_is_refused(tmp_path: Path) -> None:
         ledger = SqliteLedger(tmp_path / "l.db")
         await ledger.open()
         ledger._pid += 1  # as a child sees it
-        with pytest.raises(UsageError, match="after a fork.*make a new SqliteLedger in the child"):
+        with pytest.raises(UsageError, match=r"after a fork.*make a new SqliteLedger in the child"):
             ledger.version("run_1")
         with pytest.raises(UsageError, match="after a fork"):
             await ledger.append(life("run_1", "-")[0])

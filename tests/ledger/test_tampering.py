@@ -54,6 +54,7 @@ def kinds(path: Path) -> set[str]:
 
 CUT = "DELETE FROM entries WHERE run = 'run_2' AND seq = 4"
 COUNTER = "UPDATE sqlite_sequence SET seq = (SELECT max(position) FROM entries)"
+_TABLES = ("entries WHERE run", "operations WHERE run", "runs WHERE id")
 WHOLE_RUN = [
     f"DELETE FROM {table} = 'run_2'" for table in ("entries WHERE run", "operations WHERE run", "runs WHERE id")
 ]
@@ -66,7 +67,10 @@ TAMPERED = {
     "first row deleted": (["DELETE FROM entries WHERE run = 'run_0' AND seq = 1"], {"chain", "position"}),
     "tail deleted": ([CUT, COUNTER], {"tail", "operation_differs"}),
     "tail deleted, counter left": ([CUT], {"tail", "operation_differs", "position"}),
-    "moved to another run": (["UPDATE entries SET run = 'run_x' WHERE run = 'run_1'"], {"chain", "run_extra", "operation_extra"}),
+    "moved to another run": (
+        ["UPDATE entries SET run = 'run_x' WHERE run = 'run_1'"],
+        {"chain", "run_extra", "operation_extra"},
+    ),
     "run row edited": (["UPDATE runs SET tenant = 'evil' WHERE id = 'run_1'"], {"run_differs"}),
     "run row deleted": (["DELETE FROM runs WHERE id = 'run_1'"], {"run_missing"}),
     "operation row edited": (["UPDATE operations SET state = 'rejected'"], {"operation_differs"}),
@@ -76,7 +80,14 @@ TAMPERED = {
          "updated_at, wake_at, reason, resource FROM operations WHERE id = 'op_1'"],
         {"operation_extra"},
     ),
-    "entries of a run deleted": (["DELETE FROM entries WHERE run = 'run_1'"], {"run_extra", "operation_extra", "position"}),
+    "entries of a run deleted": (
+        ["DELETE FROM entries WHERE run = 'run_1'"],
+        {"run_extra", "operation_extra", "position"},
+    ),
+    "state that is none": (
+        ["UPDATE operations SET state = 'fine'", "UPDATE entries SET hash = x'00' WHERE seq = 4"],
+        {"chain"},
+    ),
     "whole run deleted": (WHOLE_RUN, {"position"}),
     "lock of nobody": (["INSERT INTO locks VALUES ('order:1', 'op_x')"], {"lock"}),
     "lock of a settled operation": (["INSERT INTO locks VALUES ('order:1', 'op_1')"], {"lock"}),
@@ -244,9 +255,7 @@ def test_an_anchor_grows_and_stays_clean(anchored: tuple[Path, Path, bytes], tmp
     asyncio.run(main())
     assert [json.loads(line)["position"] for line in place.read_text().splitlines()] == [12, 16]
     place.write_text(place.read_text().splitlines(keepends=True)[1])
-    assert [f.what for f in anchor.verify_anchor(path, place, public)] == [
-        "line 1 of the anchor does not follow from the line before it"
-    ] or [f.kind for f in anchor.verify_anchor(path, place, public)] == ["anchor"]
+    assert "does not follow from the line before" in anchor.verify_anchor(path, place, public)[0].what
 
 
 def forge(line: dict[str, object]) -> str:

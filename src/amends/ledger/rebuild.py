@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amends.core.chain import Entry
-from amends.core.states import SETTLED, State
+from amends.core.states import SETTLED
 from amends.errors import LedgerCorrupt
 from amends.ledger import translation
 from amends.ledger.connection import connect, reading
@@ -86,25 +86,24 @@ def replayed(db: sqlite3.Connection) -> Iterator[Replayed]:
     """Every run of the ledger, one at a time."""
     rows = map(Entry._make, db.execute(QUERIES["all_entries"]))
     for run, entries in itertools.groupby(rows, key=lambda entry: entry.run):
-        result = replay(run, entries)
-        yield result
+        yield replay(run, entries)
 
 
 def _tables(db: sqlite3.Connection) -> Iterator[Finding]:
     runs = {row[0]: RunRow(*row) for row in db.execute(QUERIES["all_runs"])}
     operations = {row[0]: OperationRow(*row) for row in db.execute(QUERIES["all_operations"])}
-    states: dict[str, State] = {}
+    states: dict[str, str] = {}
     for result in replayed(db):
         run = result.state.id
         stored = runs.pop(run, None)
         if result.broken:
             yield Finding("chain", result.broken, run)
             for name in [o.id for o in operations.values() if o.run == run]:
-                states[name] = State(operations.pop(name).state)
+                states[name] = operations.pop(name).state
             continue
         yield from _compare_run(run, stored, result.run)
         for name, row in result.operations.items():
-            states[name] = State(row.state)
+            states[name] = row.state
             yield from _compare_operation(name, operations.pop(name, None), row)
     for run in runs:
         yield Finding("run_extra", "its row has no entries: they were deleted, or it was put there", run)
@@ -135,11 +134,11 @@ def _difference(stored: Any, due: Any) -> str:
     return f"its row differs from its entries in {', '.join(names)}"
 
 
-def _compare_locks(db: sqlite3.Connection, states: dict[str, State]) -> Iterator[Finding]:
+def _compare_locks(db: sqlite3.Connection, states: dict[str, str]) -> Iterator[Finding]:
     for name, operation in db.execute(QUERIES["all_locks"]):
         state = states.get(operation)
         if state is None or state in SETTLED:
-            why = "is not known" if state is None else f"is {state.value} and gives nothing back any more"
+            why = "is not known" if state is None else f"is {state} and gives nothing back any more"
             yield Finding("lock", f"the lock {name!r} is held by an operation that {why}", "", operation)
 
 
@@ -168,7 +167,7 @@ def rebuild(source: Source) -> int:
 def _rewrite(db: sqlite3.Connection) -> int:
     db.execute(QUERIES["runs_clear"])
     db.execute(QUERIES["operations_clear"])
-    states: dict[str, State] = {}
+    states: dict[str, str] = {}
     count = 0
     for result in replayed(db):
         if result.broken or result.run is None:
@@ -176,7 +175,7 @@ def _rewrite(db: sqlite3.Connection) -> int:
             raise LedgerCorrupt(f"{why}: keep the file and run `amends doctor`", run=result.state.id)
         db.execute(QUERIES["run_insert"], result.run)
         db.executemany(QUERIES["operation_insert"], result.operations.values())
-        states |= {name: State(row.state) for name, row in result.operations.items()}
+        states |= {name: row.state for name, row in result.operations.items()}
         count += 1
     for finding in list(_compare_locks(db, states)):
         db.execute(QUERIES["lock_release"], (finding.operation,))

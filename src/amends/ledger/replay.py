@@ -32,7 +32,7 @@ def replay(run: str, entries: Iterable[Entry]) -> Replayed:
             row, touched = rows(state, head, changed(events))
         except (ChainBroken, IllegalTransition) as error:
             return Replayed(state, row, operations, f"entry {expected}: {error}")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             why = f"entry {expected} cannot be read: {type(error).__name__}: {error}"
             return Replayed(state, row, operations, why)
         operations.update((operation.id, operation) for operation in touched)
