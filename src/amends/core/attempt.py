@@ -54,7 +54,8 @@ def claim(
         prepared["reason"] = "check:" + ",".join(failed)
         return [Event(Kind.PREPARATION_FAILED, operation.id, prepared, content)]
     events = []
-    if operation.state is not State.RETRYABLE:
+    first = operation.state in (State.AUTHORIZED, State.PREPARED)
+    if first:
         events.append(Event(Kind.PREPARED, operation.id, prepared, content))
     facts = {
         "attempt": operation.attempts + 1,
@@ -62,7 +63,7 @@ def claim(
         "budget_ends_at": budget_ends_at,
         "wake_at": budget_ends_at,
     }
-    if operation.state is State.RETRYABLE:
+    if not first:
         facts["checks"] = prepared["checks"]
     events.append(Event(Kind.COMMIT_STARTED, operation.id, facts))
     return events

@@ -108,5 +108,5 @@ def reopen_for_program(state: RunState) -> list[Event]:
 
 
 def failed_checks(checks: Sequence[tuple[str, str]]) -> list[str]:
-    """The names of preparation checks that did not pass (R10)."""
-    return [name for name, result in checks if result.startswith("no")]
+    """The names of preparation checks that did not pass (R10): their result is ``no`` or ``no: why``."""
+    return [name for name, result in checks if result.partition(":")[0] == "no"]

@@ -1,0 +1,71 @@
+"""One run in this process: its folded state, and appends to it.
+
+Deciding, folding and queueing happen without an await in between, so tasks of one event loop never see a
+half-made decision. The state is tentative until the ledger answers; a refusal throws it away and the run
+is loaded again. Nobody is told anything before the append that says so is durable.
+"""
+
+from collections.abc import Callable, Sequence
+
+from amends.core.chain import GENESIS, ChainBroken, EntryHeader, seal, unseal
+from amends.core.endings import settle
+from amends.core.model import Event, RunState, apply, fold
+from amends.core.states import Kind
+from amends.errors import LedgerCorrupt
+from amends.ports.ledger import Answer, Append, Applied, Ledger
+from amends.ports.projection import changed, rows
+from amends.ports.world import Clock, Entropy
+
+Decision = Callable[[RunState, int], Sequence[Event]]
+
+
+class RunHandle:
+    """The run ``run`` in ``ledger``; not known there yet is an empty state."""
+
+    def __init__(self, run: str, ledger: Ledger, clock: Clock, entropy: Entropy) -> None:
+        self.id = run
+        self._ledger, self._clock, self._entropy = ledger, clock, entropy
+        self.state = RunState(run)
+        self._head = GENESIS
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the run again and verify its chain."""
+        state, head = RunState(self.id), GENESIS
+        for entry in self._ledger.load(self.id):
+            try:
+                header, events = unseal(entry, head)
+            except ChainBroken as broken:
+                raise LedgerCorrupt(f"{self._ledger.url}: {broken}; keep the file and run amends doctor") from broken
+            state, head = fold(state, events, header.at_ms), entry.hash
+        self.state, self._head = state, head
+
+    async def decide(self, decision: Decision) -> tuple[Answer, Sequence[Event]]:
+        """Ask ``decision`` for events on the newest state and append them; nothing is appended for none.
+
+        A conflict with another process is answered to the caller, with the run loaded again.
+        """
+        now = self._clock.now_ms()
+        events = list(decision(self.state, now))
+        if not events:
+            return Applied(), events
+        state = self.state
+        for event in events:
+            state = apply(state, event, now)
+        events += settle(state)
+        before, state = self.state, fold(self.state, events, now)
+        header = EntryHeader(self.id, state.version, self._entropy.append_id(), now, self._entropy.worker)
+        entry = seal(header, events, self._head, self._entropy.salt())
+        run_row, operation_rows = rows(state, entry.hash, changed(events))
+        new = frozenset(e.operation for e in events if e.kind is Kind.PROPOSED)
+        append = Append(entry=entry, run=run_row, operations=operation_rows, new_operations=new)
+        self.state, self._head = state, entry.hash
+        try:
+            answer = await self._ledger.append(append)
+        except Exception:
+            self.state = before
+            self.reload()
+            raise
+        if not isinstance(answer, Applied):
+            self.reload()
+        return answer, events
