@@ -1,0 +1,122 @@
+"""Negative controls: deliberately broken builds must be caught by the tests that are named for them.
+
+Each control replaces one passage of ``src`` in a copy of the checkout and runs its tests there. The
+control holds when at least one of them fails; the unbroken build passes the same tests in ``./check``.
+A passage that is no longer in the source fails loudly: a control that changes nothing proves nothing.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+WITHIN_S = 300
+
+
+class Control(NamedTuple):
+    """One breakage: ``old`` becomes ``new`` in ``file``, and ``tests`` must notice."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+SERVICE = "tests/service/test_outcomes.py"
+CONTROLS = [
+    Control(
+        "unknown treated as failed",
+        "src/amends/core/attempt.py",
+        "    return unknown(operation, terms, now=now, end=end)\n\n\ndef _never_left",
+        "    return [Event(Kind.DESTINATION_REJECTED, operation.id, {}, content)]\n\n\ndef _never_left",
+        SERVICE,
+    ),
+    Control(
+        "early absent trusted, without fence or bound",
+        "src/amends/core/reconcile.py",
+        "    if fenced(operation, terms, now=now):",
+        "    if True:",
+        SERVICE,
+    ),
+    Control(
+        "incomplete read taken for absent",
+        "src/amends/core/reconcile.py",
+        "    if not absent.complete:",
+        "    if False:",
+        SERVICE,
+    ),
+    Control(
+        "key per attempt",
+        "src/amends/service/driver.py",
+        "            key=operation.key,",
+        '            key=f"{operation.key}{number}",',
+        SERVICE,
+    ),
+    Control(
+        "first match taken",
+        "src/amends/core/reconcile.py",
+        "    if len(found.matches) > 1:",
+        "    if False:",
+        SERVICE,
+    ),
+    Control(
+        "claim after the call",
+        "src/amends/service/driver.py",
+        "        claiming = asyncio.ensure_future(",
+        "        await self._called(self._call(0, ends_at))\n        claiming = asyncio.ensure_future(",
+        SERVICE,
+    ),
+    Control(
+        "attempt counted at its end",
+        "src/amends/core/model.py",
+        '        "attempts": event.facts["attempt"],\n',
+        "",
+        SERVICE,
+    ),
+]
+
+
+def holds(control: Control) -> bool:
+    """Whether the broken build fails its tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for part in ("src", "tests"):
+            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        broken = copy / control.file
+        text = broken.read_text()
+        if text.count(control.old) != 1:
+            sys.exit(f"control {control.name!r}: its passage stands {text.count(control.old)} times in {control.file}")
+        broken.write_text(text.replace(control.old, control.new))
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--timeout",
+            "60",
+            control.tests,
+        ]
+        environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+        ran = subprocess.run(
+            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=WITHIN_S, check=False
+        )
+        caught = ran.returncode == 1 and "failed" in ran.stdout
+        print(f"{'caught' if caught else 'MISSED'}: {control.name}", flush=True)
+        if not caught:
+            print(ran.stdout[-2000:], ran.stderr[-2000:])
+        return caught
+
+
+if __name__ == "__main__":
+    results = [holds(control) for control in CONTROLS]
+    print(f"negative controls: {sum(results)} caught, {len(results) - sum(results)} missed")
+    sys.exit(0 if all(results) else 1)

@@ -1,0 +1,336 @@
+"""What a program is told, and what is sent, for every way in which a call can end.
+
+The destination here is an object beside the application; it counts the effects that were made.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from amends.bootstrap import Amends
+from amends.core.contract import Contract, Lookup, Mechanism
+from amends.core.evidence import Absent, Found, Observation, Receipt, Unsure
+from amends.core.failures import NotSent, Rejected
+from amends.core.states import State
+from amends.core.terms import Retry
+from amends.errors import (
+    ArgumentsRefused,
+    Conflict,
+    NotCommitted,
+    OutcomeUnknown,
+    RegistrationError,
+    UsageError,
+    VerificationFailed,
+)
+from amends.ledger import rebuild
+from amends.service.call import Call
+from amends.service.registry import Effect
+
+FENCED = Contract(
+    name="fenced",
+    mechanism=Mechanism.IDEMPOTENCY_KEY,
+    key_retention_s=3600,
+    replays_success=True,
+    lookup=Lookup.STRONG,
+)
+UNFENCED = Contract(name="unfenced", lookup=Lookup.STRONG)
+QUICK = Retry(attempts=3, first_delay_s=0.001, delay_s_max=0.01)
+
+Behaviour = Callable[[Call], Awaitable[None]]
+
+
+class World:
+    """A destination that counts: ``made`` is what happened, ``sent`` every call that arrived."""
+
+    def __init__(self) -> None:
+        self.made: list[Receipt] = []
+        self.sent: list[str] = []
+        self.before: Behaviour | None = None
+        self.after: Behaviour | None = None
+        self.observation: Observation | None = None
+        self.looks = 0
+        self.looked_often = asyncio.Event()
+
+    async def make(self, call: Call) -> Receipt:
+        self.sent.append(call.key)
+        if self.before:
+            await self.before(call)
+        receipt = Receipt(resource=f"r{len(self.made)}", correlation=call.key)
+        self.made.append(receipt)
+        if self.after:
+            await self.after(call)
+        return receipt
+
+    async def find(self, call: Call) -> Observation:
+        self.looks += 1
+        if self.looks == 3:  # the third look comes after the attempt's budget
+            self.looked_often.set()
+        if self.observation is not None:
+            return self.observation
+        ours = [receipt for receipt in self.made if receipt.correlation == call.key]
+        return Found(*ours) if ours else Absent(complete=True)
+
+
+def wired(path: Path, world: World, contract: Contract = FENCED, timeout_s: float = 5.0) -> tuple[Amends, Effect]:
+    app = Amends(path / "ledger.db")
+
+    @app.effect(
+        "make",
+        recovery="compensatable",
+        target="thing:{name}",
+        owner="us",
+        destination=contract,
+        retry=QUICK,
+        execution_timeout_s=timeout_s,
+    )
+    async def make(call: Call, *, name: str, size: int = 1) -> Receipt:
+        return await world.make(call)
+
+    make.lookup(world.find)
+    return app, make
+
+
+def once(action: Callable[[], None]) -> Behaviour:
+    """Do ``action`` at the first call only."""
+    left = [action]
+
+    async def behave(_: Call) -> None:
+        if left:
+            left.pop()()
+
+    return behave
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def action() -> None:
+        raise error
+
+    return action
+
+
+@pytest.mark.requirement("R11", "R17", "R21", "G3", "E07")
+@pytest.mark.parametrize("error", [ConnectionResetError(), TimeoutError(), ValueError("odd"), KeyError("x")])
+async def test_an_effect_whose_response_is_lost_is_found_and_not_made_again(tmp_path: Path, error: Exception) -> None:
+    world = World()
+    world.after = once(raising(error))
+    app, make = wired(tmp_path, world)
+    async with app, app.run("job", event="e1") as run:
+        receipt = await run.do(make, name="a")
+    assert (receipt.resource, len(world.made), len(world.sent)) == ("r0", 1, 1)
+    assert run.outcome() == "completed"
+    assert rebuild.check(tmp_path / "ledger.db") == []
+
+
+@pytest.mark.requirement("R18", "R22", "G3", "G8", "C07")
+async def test_absent_at_a_fenced_destination_is_sent_again_under_the_same_key(tmp_path: Path) -> None:
+    world = World()
+    world.before = once(raising(ConnectionResetError()))
+    app, make = wired(tmp_path, world, timeout_s=0.05)
+    async with app, app.run("job", event="e1") as run:
+        await run.do(make, name="a")
+    assert (len(world.made), len(world.sent), len(set(world.sent))) == (1, 2, 1)
+
+
+@pytest.mark.requirement("R18", "R25", "G3", "G7")
+async def test_absent_without_fence_and_bound_goes_to_a_person_and_is_never_sent_again(tmp_path: Path) -> None:
+    world = World()
+    world.before = once(raising(ConnectionResetError()))
+    app, make = wired(tmp_path, world, UNFENCED, timeout_s=0.05)
+    async with app:
+        with pytest.raises(OutcomeUnknown):
+            async with app.run("job", event="e1") as run:
+                await run.do(make, name="a")
+        assert run.outcome() == "unknown"
+        for _ in range(3):
+            await app.recover()
+            with pytest.raises(OutcomeUnknown):
+                await run.do(make, name="a")
+    assert len(world.sent) == 1
+
+
+@pytest.mark.requirement("R22", "E13", "E11")
+@pytest.mark.parametrize("answer", [Absent(complete=False), Unsure("index down")])
+async def test_a_lookup_that_could_not_tell_permits_nothing(tmp_path: Path, answer: Observation) -> None:
+    world = World()
+    world.observation = answer
+    world.after = once(raising(ConnectionResetError()))
+    app, make = wired(tmp_path, world, timeout_s=0.05)
+    async with app:
+        caller = asyncio.ensure_future(one(app, make))
+        async with asyncio.timeout(30):
+            await world.looked_often.wait()
+        caller.cancel()
+        await asyncio.gather(caller, return_exceptions=True)
+        [row] = app.ledger.unresolved()
+        assert (row.state, row.attempts) in {(State.OUTCOME_UNKNOWN, 1), (State.RECONCILING, 1)}
+    assert (len(world.made), len(world.sent)) == (1, 1)
+
+
+async def one(app: Amends, make: Effect) -> Receipt:
+    async with app.run("job", event="e1") as run:
+        return await run.do(make, name="a")
+
+
+@pytest.mark.requirement("R21", "C03")
+async def test_two_records_under_one_key_are_a_duplicate_and_neither_is_adopted(tmp_path: Path) -> None:
+    world = World()
+    world.after = once(raising(ConnectionResetError()))
+    app, make = wired(tmp_path, world)
+    key = []
+
+    async def find(call: Call) -> Observation:
+        key.append(call.key)
+        return Found(Receipt(resource="x", correlation=call.key), Receipt(resource="y", correlation=call.key))
+
+    make.lookup(find)
+    async with app:
+        with pytest.raises(VerificationFailed):
+            await one(app, make)
+        assert app.ledger.runs()[0].ending == "failed_reconciliation_required"
+
+
+@pytest.mark.requirement("R21", "R19")
+@pytest.mark.parametrize("record", [{"correlation": None}, {"correlation": "another"}])
+async def test_a_found_record_that_is_not_surely_ours_is_not_adopted(
+    tmp_path: Path, record: dict[str, str | None]
+) -> None:
+    world = World()
+    world.after = once(raising(ConnectionResetError()))
+    world.observation = Found(Receipt(resource="x", correlation=record["correlation"]))
+    app, make = wired(tmp_path, world)
+    async with app:
+        with pytest.raises(VerificationFailed):
+            await one(app, make)
+    assert len(world.sent) == 1
+
+
+@pytest.mark.requirement("R17", "R18", "F14", "R36")
+async def test_a_refusal_by_the_destination_is_final_and_not_retried(tmp_path: Path) -> None:
+    world = World()
+    world.before = once(raising(Rejected("card declined", status=402)))
+    app, make = wired(tmp_path, world)
+    async with app:
+        for _ in range(2):
+            with pytest.raises(NotCommitted):
+                await one(app, make)
+        assert app.ledger.runs()[0].ending == "failed_clean"
+    assert (len(world.sent), len(world.made)) == (1, 0)
+
+
+@pytest.mark.requirement("R5")
+async def test_after_proof_that_nothing_happened_a_corrected_request_is_a_linked_revision(tmp_path: Path) -> None:
+    world = World()
+    world.before = once(raising(Rejected("too large", status=402)))
+    app, make = wired(tmp_path, world)
+    async with app, app.run("job", event="e1") as run:
+        with pytest.raises(NotCommitted):
+            await run.do(make, name="a", size=9)
+        await run.do(make, name="a", size=2)
+        first, second = run.state.operations.values()
+        assert (second.revision, second.previous) == (1, first.id)
+    assert (len(world.made), len(set(world.sent))) == (1, 2)
+
+
+@pytest.mark.requirement("R17", "R18")
+async def test_a_call_that_never_left_is_tried_again_within_its_budget_of_attempts(tmp_path: Path) -> None:
+    world = World()
+
+    async def never(_: Call) -> None:
+        raise NotSent("refused")
+
+    world.before = never
+    app, make = wired(tmp_path, world)
+    async with app:
+        with pytest.raises(NotCommitted):
+            await one(app, make)
+    assert (len(world.sent), len(world.made)) == (QUICK.attempts, 0)
+
+
+@pytest.mark.requirement("R5", "R6")
+async def test_the_same_key_with_other_parameters_is_refused_and_both_sets_are_shown(tmp_path: Path) -> None:
+    world = World()
+    app, make = wired(tmp_path, world)
+    async with app, app.run("job", event="e1") as run:
+        await run.do(make, name="a", size=1)
+        with pytest.raises(Conflict) as refused:
+            await run.do(make, name="a", size=2)
+    assert refused.value.requested == {"name": "a", "size": 2}
+    assert refused.value.recorded == {"name": "a", "size": 1}
+    assert len(world.made) == 1
+
+
+@pytest.mark.requirement("R6", "A16", "C08")
+async def test_again_on_purpose_acts_once_more_and_once_only(tmp_path: Path) -> None:
+    world = World()
+    app, make = wired(tmp_path, world)
+    async with app, app.run("job", event="e1") as run:
+        for again in ("", "2", "2", ""):
+            await run.do(make, name="a", again=again)
+    assert len(world.made) == 2
+
+
+@pytest.mark.requirement("R3", "R12", "G2", "C19", "A02")
+async def test_two_hundred_tasks_with_one_key_make_one_effect_and_all_get_its_receipt(tmp_path: Path) -> None:
+    world = World()
+    app, make = wired(tmp_path, world)
+    async with app:
+        receipts = await asyncio.gather(*[one(app, make) for _ in range(200)])
+    assert {receipt.resource for receipt in receipts} == {"r0"}
+    assert len(world.sent) == 1
+
+
+@pytest.mark.requirement("R11", "R24", "G3")
+async def test_a_caller_cancelled_after_the_call_left_leaves_unknown_and_recovery_finds_it(tmp_path: Path) -> None:
+    world, left = World(), asyncio.Event()
+
+    async def hang(_: Call) -> None:
+        left.set()
+        await asyncio.Event().wait()
+
+    world.after = hang
+    app, make = wired(tmp_path, world)
+    async with app:
+        caller = asyncio.ensure_future(one(app, make))
+        await left.wait()
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        [row] = app.ledger.unresolved()
+        assert row.state == State.OUTCOME_UNKNOWN
+        assert await app.recover() == 1
+        assert app.ledger.unresolved() == []
+        world.after = None
+        assert (await one(app, make)).resource == "r0"
+    assert len(world.sent) == 1
+
+
+@pytest.mark.requirement("R1", "R16")
+async def test_registrations_are_refused_together_at_start(tmp_path: Path) -> None:
+    app = Amends(tmp_path / "ledger.db")
+    for name in ("one", "two"):
+
+        @app.effect(name, recovery="unknown", target="t", owner="")
+        async def effect(call: Call) -> Receipt:
+            return Receipt(resource="x")
+
+    with pytest.raises(RegistrationError) as refused:
+        await app.__aenter__()
+    assert len(refused.value.findings) == 4
+    with pytest.raises(ValueError, match="risky"):
+        app.effect("three", recovery="risky", target="t", owner="us")(effect.function)
+    with pytest.raises(UsageError):
+        app.effect("one", recovery="unknown", target="t", owner="us")
+
+
+@pytest.mark.requirement("R7")
+async def test_an_argument_without_a_canonical_form_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
+    world = World()
+    app, make = wired(tmp_path, world)
+    async with app, app.run("job", event="e1") as run:
+        for wrong in ({"name": "a", "size": float("nan")}, {"name": object()}, {"other": 1}):
+            with pytest.raises(ArgumentsRefused):
+                await run.do(make, **wrong)
+        assert run.state.version == 0
+    assert world.sent == []
