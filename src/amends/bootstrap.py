@@ -119,10 +119,10 @@ class Amends:
         else:
             await run.close("returned")
 
-    def driver(self, handle: RunHandle, operation: Operation) -> Driver:
-        """A driver for ``operation``."""
-        effect, terms = self.sealed[operation.action]
-        return Driver(handle, operation.id, effect=effect, terms=terms, clock=self.clock, entropy=self.entropy)
+    def driver(self, handle: RunHandle, operation: str, action: str) -> Driver:
+        """A driver for ``operation``, which is an ``action``."""
+        effect, terms = self.sealed[action]
+        return Driver(handle, operation, effect=effect, terms=terms, clock=self.clock, entropy=self.entropy)
 
     async def recover(self) -> int:
         """One recovery pass: drive every run whose wake is due, as far as it goes now. How many there were."""
@@ -131,7 +131,7 @@ class Amends:
             handle = RunHandle(run, self.ledger, self.clock, self.entropy)
             for operation in list(handle.state.operations.values()):
                 if operation.action in self.sealed:
-                    driver = self.driver(handle, operation)
+                    driver = self.driver(handle, operation.id, operation.action)
                     while (await driver.step()).do not in (Do.NOTHING, Do.WAIT):
                         pass
         return len(due)
@@ -172,7 +172,7 @@ class Run:
         waited_until = self._app.clock.budget_ms() + int(WAIT_S_MAX * 1000)
         while True:
             operation = self.state.operations[proposal.operation]
-            step = await self._app.driver(self._handle, operation).step(program=True)
+            step = await self._app.driver(self._handle, operation.id, operation.action).step(program=True)
             if step.do is Do.NOTHING:
                 return answer(self.id, self.state.operations[proposal.operation])
             if step.do is Do.WAIT:
@@ -247,7 +247,9 @@ class Run:
             opened = [] if state.version else [self._opened]
             return opened + reopen_for_program(state) + propose(proposal, OPEN)
 
-        said, _ = await self._handle.decide(decision)
+        said = await self._app.driver(self._handle, proposal.operation, proposal.terms.action).propose_and_commit(
+            decision
+        )
         if isinstance(said, NotApplied) and said.refusal is Refusal.OPERATION_EXISTS:
             raise errors.LedgerIntegrityError(f"operation {proposal.operation} belongs to another run")
         return not isinstance(said, NotApplied)

@@ -67,8 +67,17 @@ CONTROLS = [
     Control(
         "claim after the call",
         "src/amends/service/driver.py",
-        "        claiming = asyncio.ensure_future(",
-        "        await self._called(self._call(0, ends_at))\n        claiming = asyncio.ensure_future(",
+        "        claiming = asyncio.ensure_future(claim)\n",
+        "        claiming = asyncio.ensure_future(claim)\n"
+        "        await asyncio.sleep(0)\n"
+        "        await self._called(self._call(0, ends_at))\n",
+        SERVICE,
+    ),
+    Control(
+        "a lost claim calls all the same",
+        "src/amends/service/driver.py",
+        "        return isinstance(answer, Applied) and any(",
+        "        return any(",
         SERVICE,
     ),
     Control(

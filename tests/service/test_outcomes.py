@@ -334,3 +334,13 @@ async def test_an_argument_without_a_canonical_form_is_refused_before_anything_i
                 await run.do(make, **wrong)
         assert run.state.version == 0
     assert world.sent == []
+
+
+@pytest.mark.requirement("R8")
+async def test_an_operation_verified_by_its_receipt_costs_two_commits(tmp_path: Path) -> None:
+    app, make = wired(tmp_path, World())
+    async with app, app.run("job", event="e1") as run:
+        before = app.ledger.counts.commits
+        for name in "abc":
+            await run.do(make, name=name)
+        assert app.ledger.counts.commits - before == 3 * 2

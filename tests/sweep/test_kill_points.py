@@ -17,8 +17,8 @@ from amends.ledger import rebuild
 HERE = Path(__file__).parent
 SIGKILL = -9
 WITHIN_S = 60
-POINTS_PER_CHARGE = 12
-"""Three commits (propose, claim, result: two points each), around claim, two budget checks, call and result."""
+POINTS_PER_CHARGE = 10
+"""Two commits (claim and result: two points each), around the claim, two budget checks, call and result."""
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.requirement("R8", "R11", "R21", "G1", "G2", "G3", "A01", "E15")

@@ -6,7 +6,7 @@ The program and the recovery pass use the same loop.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from amends.core import attempt, matrix, reconcile, verify
@@ -26,9 +26,9 @@ from amends.core.evidence import (
 )
 from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, clip
 from amends.core.matrix import Do, Step
-from amends.core.model import Event, Operation, RunState
+from amends.core.model import Event, Operation, RunState, apply
 from amends.core.money import Money
-from amends.core.states import State
+from amends.core.states import Kind, State
 from amends.core.terms import Terms
 from amends.ports.ledger import Answer, Applied
 from amends.ports.world import Clock, Entropy
@@ -91,32 +91,59 @@ class Driver:
 
         return await self._handle.decide(decision)
 
+    async def propose_and_commit(self, proposing: Callable[[RunState, int], Sequence[Event]]) -> Answer:
+        """Record a wish, claim its first attempt in the same append, and call.
+
+        ``proposing`` gives the events of the wish, or none where it is there already. A wish that policy
+        rejected is recorded and goes no further.
+        """
+
+        def decision(state: RunState, now: int) -> Sequence[Event]:
+            proposed = list(proposing(state, now))
+            if not proposed:
+                return []
+            for event in proposed:
+                state = apply(state, event, now)
+            operation = state.operations[self._id]
+            return [*proposed, *self._claim(operation, now)] if operation.state is State.AUTHORIZED else proposed
+
+        return await self._commit(self._handle.decide(decision))
+
     async def _claim_and_call(self, do: Do, *, program: bool) -> None:
+        await self._commit(self._append(do, self._claim, program=program))
+
+    async def _commit(self, claim: Coroutine[Any, Any, tuple[Answer, Sequence[Event]]]) -> Answer:
+        """Make the claim durable, and only then call. The budget begins before the claim."""
         ends_at = self._clock.budget_ms() + self._terms.execution_timeout_ms
         points.reached("claim.before")
-        claiming = asyncio.ensure_future(self._append(do, self._claim, program=program))
+        claiming = asyncio.ensure_future(claim)
         try:
             answer, events = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             answer, events = await claiming
-            if isinstance(answer, Applied) and events:
+            if self._claimed(answer, events):
                 await self._end(self.operation.attempts, NotSent("cancelled in the queue", code="caller_cancelled"))
             raise
-        if not isinstance(answer, Applied) or not events or self.operation.state is not State.COMMITTING:
-            return
-        points.reached("claim.after")
-        number = self.operation.attempts
-        call = self._call(number, ends_at)
+        if self._claimed(answer, events):
+            points.reached("claim.after")
+            await self._attempt(self._call(self.operation.attempts, ends_at))
+        return answer
+
+    def _claimed(self, answer: Answer, events: Sequence[Event]) -> bool:
+        return isinstance(answer, Applied) and any(event.kind is Kind.COMMIT_STARTED for event in events)
+
+    async def _attempt(self, call: Call) -> None:
         try:
             receipt = await self._called(call)
         except asyncio.CancelledError:
-            await self._recorded(self._end(number, Ambiguous("the caller was cancelled after the call left")))
+            end = Ambiguous("the caller was cancelled after the call left")
+            await self._recorded(self._end(call.attempt, end))
             raise
         except CallEnded as end:
-            await self._end(number, end)
+            await self._recorded(self._end(call.attempt, end))
         else:
             points.reached("call.after")
-            await self._recorded(self._responded(number, receipt))
+            await self._recorded(self._responded(call.attempt, receipt))
             points.reached("result.after")
 
     def _claim(self, operation: Operation, now: int) -> list[Event]:
