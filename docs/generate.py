@@ -1,0 +1,74 @@
+"""Writes the generated parts of the docs; ``--check`` only says what is out of date.
+
+A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``. Whatever is
+outside of the marks is written by hand and left alone.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from amends import errors
+from amends.core.states import mermaid
+
+DOCS = Path(__file__).parent
+
+
+def states() -> str:
+    """The transition table as a diagram."""
+    return f"```mermaid\n{mermaid()}\n```"
+
+
+def error_table() -> str:
+    """Every error class with its code and exit code."""
+    rows = ["| error | code | exit code | meaning |", "|---|---|---|---|"]
+    for cls in error_classes():
+        first = (cls.__doc__ or "").strip().splitlines()[0]
+        rows.append(f"| `{cls.__name__}` | [`{cls.code}`](#{cls.code}) | {cls.exit_code} | {first} |")
+    return "\n".join(rows)
+
+
+def error_classes() -> Iterator[type[errors.AmendsError]]:
+    """The classes a caller may meet, in the order of the module."""
+    for value in vars(errors).values():
+        if isinstance(value, type) and issubclass(value, errors.AmendsError):
+            yield value
+
+
+PARTS = {
+    "states": (DOCS / "explanation/states.md", states),
+    "errors": (DOCS / "reference/errors.md", error_table),
+}
+
+
+def with_part(text: str, name: str, part: str) -> str:
+    """``text`` with the generated part ``name`` replaced by ``part``."""
+    start, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
+    pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
+    if len(pattern.findall(text)) != 1:
+        raise ValueError(f"the marks of {name!r} must be there exactly once")
+    return pattern.sub(lambda _: f"{start}\n{part}\n{end}", text)
+
+
+def main(arguments: list[str]) -> int:
+    """Write, or with ``--check`` compare. 0 is up to date, 1 is not."""
+    stale = []
+    for name, (path, make) in PARTS.items():
+        text = path.read_text(encoding="utf-8")
+        new = with_part(text, name, make())
+        if new != text:
+            stale.append(path.relative_to(DOCS.parent))
+            if "--check" not in arguments:
+                path.write_text(new, encoding="utf-8")
+    if "--check" not in arguments:
+        sys.stdout.write(f"{len(PARTS)} generated parts, {len(stale)} written anew\n")
+        return 0
+    for path in stale:
+        sys.stderr.write(f"{path} is out of date; run `python docs/generate.py`\n")
+    sys.stdout.write(f"{len(PARTS)} generated parts, {len(stale)} out of date\n")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
