@@ -12,7 +12,7 @@ from amends.core.evidence import Expectation, Receipt
 from amends.core.failures import Ambiguous, CallEnded, NotSent, Rejected
 from amends.core.limits import BACKOFF_MS_MAX
 from amends.core.matrix import Do, next_step
-from amends.core.model import Event, IllegalTransition, Operation, RunState, apply
+from amends.core.model import Event, Operation, RunState, apply
 from amends.core.money import Money
 from amends.core.states import NOTHING_HAPPENED, Kind, State
 from amends.core.terms import Recovery, Retry, Terms
@@ -252,14 +252,12 @@ def test_two_attempts_that_made_two_records_are_a_duplicate() -> None:
 # --- known gaps: what G3 and R24 ask for and the core does not do yet --------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="a receipt kept beside a live attempt does not stop the next retry")
 def test_evidence_of_an_earlier_attempt_stops_a_retry_after_never_left() -> None:
     current = operation(attempts=2, unknown_attempts=1, late_receipt=RECEIPT.to_json())
     found = call_ended(current, NotSent("connection refused"))
     assert next_step(found, TERMS, now=NOW + 10**6).do is not Do.CLAIM
 
 
-@pytest.mark.xfail(strict=True, reason="a fence's retention is judged at the lookup, not again at the claim")
 def test_a_planned_repeat_whose_key_has_been_forgotten_meanwhile_is_not_sent() -> None:
     keyed = Contract(name="keyed", mechanism=Mechanism.IDEMPOTENCY_KEY, key_retention_s=86_400, lookup=Lookup.STRONG)
     sealed = Terms(
@@ -274,14 +272,12 @@ def test_a_planned_repeat_whose_key_has_been_forgotten_meanwhile_is_not_sent() -
     assert next_step(absent, sealed, now=NOW + 2 * 86_400_000).do is not Do.CLAIM
 
 
-@pytest.mark.xfail(strict=True, reason="a failed check says 'not committed' over an attempt that may still arrive")
 def test_a_failed_check_before_a_fenced_repeat_is_not_proof_that_nothing_happened() -> None:
     absent = operation(State.RETRYABLE, unknown_attempts=1, wake_at=NOW, reason="fenced")
     events = claim(absent, checks=[("intent_current", "no")], worker="w1", budget_ends_at=NOW)
     assert after(absent, events).state not in NOTHING_HAPPENED
 
 
-@pytest.mark.xfail(strict=True, raises=IllegalTransition, reason="a replay (G3 b) whose check fails has no event")
 def test_a_failed_check_before_a_replay_leaves_it_unknown() -> None:
     lost = operation(State.OUTCOME_UNKNOWN, unknown_attempts=1, wake_at=NOW)
     events = claim(lost, checks=[("intent_current", "no")], worker="w1", budget_ends_at=NOW)

@@ -52,7 +52,9 @@ def claim(
     failed = failed_checks(checks)
     if failed:
         prepared["reason"] = "check:" + ",".join(failed)
-        return [Event(Kind.PREPARATION_FAILED, operation.id, prepared, content)]
+        # An earlier attempt may still arrive: then a failed check proves nothing about the world.
+        kind = Kind.HUMAN_ESCALATED if operation.unknown_attempts else Kind.PREPARATION_FAILED
+        return [Event(kind, operation.id, prepared, content)]
     events = []
     first = operation.state in (State.AUTHORIZED, State.PREPARED)
     if first:
@@ -154,6 +156,8 @@ def ended(operation: Operation, terms: Terms, end: CallEnded, *, now: int, jitte
             return [Event(Kind.NEVER_LEFT, operation.id, facts, content)]
         facts = {**end.facts(), "reason": end.code or "rejected"}
         return [Event(Kind.DESTINATION_REJECTED, operation.id, facts, content)]
+    if operation.late_receipt is not None:
+        return unknown(operation, terms, now=now, end=end)
     if isinstance(end, NotSent):
         return _never_left(operation, terms, end, now=now, jitter=jitter, certain=certain)
     if end.outcome is Outcome.PARTIAL:

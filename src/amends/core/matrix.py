@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from amends.core.model import Event, Operation
-from amends.core.reconcile import replay_allowed
+from amends.core.reconcile import repeat_harmless, replay_allowed
 from amends.core.states import Kind, State
 from amends.core.terms import Terms
 
@@ -87,7 +87,10 @@ def _retry(operation: Operation, terms: Terms, now: int, *, program: bool) -> St
         return Step(Do.NOTHING)
     if operation.effect_version != terms.version:
         return Step(Do.ESCALATE, reason="effect_changed")
-    return _when_due(operation, now, Do.CLAIM, at_rest=Do.CLAIM)
+    step = _when_due(operation, now, Do.CLAIM, at_rest=Do.CLAIM)
+    if step.do is Do.CLAIM and not repeat_harmless(operation, terms, now=now):
+        return Step(Do.ESCALATE, reason="fence_expired")
+    return step
 
 
 def _find_out(operation: Operation, terms: Terms, now: int) -> Step:

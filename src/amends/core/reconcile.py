@@ -79,6 +79,13 @@ def _key_still_held(operation: Operation, terms: Terms, *, now: int, late_ms: in
     return operation.first_claim_at + retention >= now + terms.execution_timeout_ms + late_ms
 
 
+def repeat_harmless(operation: Operation, terms: Terms, *, now: int) -> bool:
+    """Judged again at each claim: an absence allowed a repeat then; does what made it harmless still hold?"""
+    if not operation.unknown_attempts or operation.reason == Absence.NEVER_HAPPENED.value:
+        return True
+    return fenced(operation, terms, now=now)
+
+
 def replay_allowed(operation: Operation, terms: Terms, *, now: int) -> bool:
     """G3 (b): may the same key be sent again without looking?
 
