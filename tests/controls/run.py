@@ -39,9 +39,16 @@ CONTROLS = [
     Control(
         "early absent trusted, without fence or bound",
         "src/amends/core/reconcile.py",
-        "    if fenced(operation, terms, now=now):",
-        "    if True:",
+        "    if terms.contract.mechanism is not Mechanism.IDEMPOTENCY_KEY:\n        return False",
+        "    if terms.contract.mechanism is not Mechanism.IDEMPOTENCY_KEY:\n        return True",
         SERVICE,
+    ),
+    Control(
+        "what made a repeat harmless not judged again at the claim",
+        "src/amends/core/matrix.py",
+        "    if step.do is Do.CLAIM and not repeat_harmless(operation, terms, now=now):",
+        "    if False:",
+        "tests/core/test_attempt.py",
     ),
     Control(
         "incomplete read taken for absent",
