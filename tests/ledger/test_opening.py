@@ -1,6 +1,7 @@
 """What an SQLite ledger refuses to open, and what it says."""
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 from pathlib import Path
@@ -11,7 +12,7 @@ from building import life
 
 from amends.errors import LedgerCorrupt, LedgerTooNew, LedgerUnavailable, UsageError
 from amends.ledger import connection, filesystem
-from amends.ledger.migrations import APPLICATION_ID, VERSION
+from amends.ledger.migrations import APPLICATION_ID, VERSION, check_identity, migrate
 from amends.ledger.sqlite import SqliteLedger
 
 pytestmark = pytest.mark.requirement("R14")
@@ -186,3 +187,25 @@ def test_a_real_fork_is_refused_in_the_child_and_harmless_to_the_parent(tmp_path
         return os.waitstatus_to_exitcode(status)
 
     assert asyncio.run(main()) == 42
+
+
+@pytest.mark.requirement("R12", "F04")
+def test_a_file_that_another_process_makes_meanwhile_is_not_taken_for_a_foreign_one(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    others = [path]
+
+    class Interrupted(sqlite3.Connection):
+        """Between its first question and the next, another process makes the ledger."""
+
+        def execute(self, sql: str, *values: object) -> sqlite3.Cursor:
+            answer = super().execute(sql, *values)
+            if "application_id" in sql and others:
+                with contextlib.closing(sqlite3.connect(others.pop(), isolation_level=None)) as other:
+                    migrate(other, path)
+            return answer
+
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, factory=Interrupted)) as db:
+        db.execute("PRAGMA journal_mode=WAL").fetchall()
+        assert check_identity(db, path) in (0, 1)
+        assert others == []
+        assert check_identity(db, path) == 1

@@ -24,9 +24,7 @@ def check_identity(db: sqlite3.Connection, path: Path) -> int:
         LedgerCorrupt: the file is some other program's database.
         LedgerTooNew: a newer Amends wrote it.
     """
-    application = db.execute(QUERIES["application_id"]).fetchone()[0]
-    version: int = db.execute(QUERIES["user_version"]).fetchone()[0]
-    empty = not application and not version and not db.execute(QUERIES["schema"]).fetchall()
+    application, version, empty = _identity(db)
     if application != APPLICATION_ID and not empty:
         raise LedgerCorrupt(
             f"{str(path)!r} is an SQLite database but no ledger (its application id is {application:#x}, "
@@ -41,6 +39,23 @@ def check_identity(db: sqlite3.Connection, path: Path) -> int:
             version=version,
         )
     return version
+
+
+def _identity(db: sqlite3.Connection) -> tuple[int, int, bool]:
+    """Application id, schema version and whether the file is empty, all of one snapshot.
+
+    Read one by one, a file that another process is making meanwhile looks like somebody else's.
+    """
+    ours = not db.in_transaction
+    if ours:
+        db.execute(QUERIES["begin_read"])
+    try:
+        application: int = db.execute(QUERIES["application_id"]).fetchone()[0]
+        version: int = db.execute(QUERIES["user_version"]).fetchone()[0]
+        return application, version, not application and not version and not db.execute(QUERIES["schema"]).fetchall()
+    finally:
+        if ours:
+            db.execute(QUERIES["rollback"])
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:
