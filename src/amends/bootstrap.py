@@ -149,7 +149,7 @@ class Run:
             {"tenant": tenant, "type": type, "intent": self.intent, "principal": principal},
             {"event": event, "reason": reason},
         )
-        self._type, self._tenant = type, tenant
+        self._tenant = tenant
         self._handle = RunHandle(self.id, app.ledger, app.clock, app.entropy)
         if self.state.version and self.state.type != type:
             raise errors.Conflict(f"the run of this event is a {self.state.type!r}, not a {type!r}", run=self.id)
@@ -173,10 +173,10 @@ class Run:
         while True:
             operation = self.state.operations[proposal.operation]
             step = await self._app.driver(self._handle, operation.id, operation.action).step(program=True)
-            if step.do is Do.NOTHING:
+            if step.do is Do.NOTHING and self._handle.durable:
                 return answer(self.id, self.state.operations[proposal.operation])
-            if step.do is Do.WAIT:
-                if self._app.clock.budget_ms() >= waited_until:
+            if step.do in (Do.WAIT, Do.NOTHING):
+                if self._handle.durable and self._app.clock.budget_ms() >= waited_until:
                     return answer(self.id, self.state.operations[proposal.operation])
                 await asyncio.sleep(POLL_S)
                 if self._app.ledger.version(self.id) > self.state.version:
@@ -276,8 +276,10 @@ def answer(run: str, operation: Operation) -> Receipt:
     facts = {"run": run, "operation": operation.id, "key": operation.key, "state": operation.state.value}
     said = f"{operation.action} is {operation.state.value} ({operation.reason or 'no reason recorded'})"
     match operation.state:
-        case State.NOT_COMMITTED | State.EXPIRED | State.RETRYABLE:
+        case State.NOT_COMMITTED | State.EXPIRED:
             raise errors.NotCommitted(f"{said}: nothing happened", **facts)
+        case State.RETRYABLE if operation.wake_at is None and not operation.unknown_attempts:
+            raise errors.NotCommitted(f"{said}: nothing left", **facts)
         case State.REJECTED:
             raise errors.Refused(f"{said}: policy refused it", **facts)
         case State.CANCELLED:

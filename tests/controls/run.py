@@ -88,6 +88,20 @@ CONTROLS = [
         SERVICE,
     ),
     Control(
+        "a refusal after an earlier send believed",
+        "src/amends/service/driver.py",
+        "            if len(call.sends) > 1 and",
+        "            if False and",
+        SERVICE,
+    ),
+    Control(
+        "answered before the append is durable",
+        "src/amends/bootstrap.py",
+        "            if step.do is Do.NOTHING and self._handle.durable:",
+        "            if step.do is Do.NOTHING:",
+        SERVICE,
+    ),
+    Control(
         "attempt counted at its end",
         "src/amends/core/model.py",
         '        "attempts": event.facts["attempt"],\n',

@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from amends.bootstrap import Amends
+from amends.bootstrap import Amends, answer
+from amends.core.chain import Entry
 from amends.core.contract import Contract, Lookup, Mechanism
 from amends.core.evidence import Absent, Found, Observation, Receipt, Unsure
 from amends.core.failures import NotSent, Rejected
+from amends.core.model import Operation
 from amends.core.states import State
 from amends.core.terms import Retry
 from amends.errors import (
     ArgumentsRefused,
     Conflict,
+    LedgerUnavailable,
     NotCommitted,
     OutcomeUnknown,
     RegistrationError,
@@ -25,6 +28,7 @@ from amends.errors import (
     VerificationFailed,
 )
 from amends.ledger import rebuild
+from amends.ports.ledger import Answer, Append
 from amends.service.call import Call
 from amends.service.registry import Effect
 
@@ -344,3 +348,89 @@ async def test_an_operation_verified_by_its_receipt_costs_two_commits(tmp_path: 
         for name in "abc":
             await run.do(make, name=name)
         assert app.ledger.counts.commits - before == 3 * 2
+
+
+@pytest.mark.requirement("R17", "R18", "G3")
+@pytest.mark.parametrize("end", [NotSent("no connection"), Rejected("no", status=400)])
+async def test_a_second_send_that_is_refused_does_not_prove_that_the_first_did_nothing(
+    tmp_path: Path, end: Exception
+) -> None:
+    world = World()
+    app, make = wired(tmp_path, world)
+
+    async def twice(call: Call, **_: object) -> Receipt:
+        call.about_to_send("POST /first")
+        await world.make(call)
+        call.about_to_send("POST /second")
+        raise end
+
+    make.function = twice
+    async with app, app.run("job", event="e1") as run:
+        assert (await run.do(make, name="a")).resource == "r0"
+    assert len(world.made) == 1
+
+
+@pytest.mark.requirement("R17", "R25", "G3")
+def test_an_operation_that_waits_for_a_repeat_is_never_answered_with_nothing_happened() -> None:
+    waiting = Operation(
+        id="op_x",
+        key="am1_x",
+        action="make",
+        recovery="compensatable",
+        state=State.RETRYABLE,
+        params_hash="",
+        effect_version="",
+        identity="",
+    )
+    for unsettled in (waiting._replace(wake_at=1), waiting._replace(unknown_attempts=1)):
+        with pytest.raises(OutcomeUnknown):
+            answer("run_x", unsettled)
+    with pytest.raises(NotCommitted):
+        answer("run_x", waiting)
+
+
+@pytest.mark.requirement("R8", "R13", "G1")
+async def test_nobody_is_answered_from_an_append_that_is_not_durable_yet(tmp_path: Path) -> None:
+    world, called, durable = World(), asyncio.Event(), asyncio.Event()
+    app, make = wired(tmp_path, world)
+    append = app.ledger.append
+
+    async def slow(entry: Append) -> Answer:
+        if world.made:
+            called.set()
+            await durable.wait()
+        return await append(entry)
+
+    async with app, app.run("job", event="e1") as run:
+        app.ledger.append = slow  # type: ignore[method-assign]
+        first = asyncio.ensure_future(run.do(make, name="a"))
+        await called.wait()
+        second = asyncio.ensure_future(run.do(make, name="a"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not second.done()
+        durable.set()
+        assert await first == await second
+
+
+@pytest.mark.requirement("R8", "R14")
+async def test_a_run_whose_append_failed_goes_on_from_what_is_recorded(tmp_path: Path) -> None:
+    world = World()
+    app, make = wired(tmp_path, world)
+    append, load = app.ledger.append, app.ledger.load
+
+    async def failing(_: Append) -> Answer:
+        raise LedgerUnavailable("the disk is full")
+
+    def unreadable(_: str) -> list[Entry]:
+        raise LedgerUnavailable("the disk is away")
+
+    async with app, app.run("job", event="e1") as run:
+        await run.do(make, name="a")
+        app.ledger.append, app.ledger.load = failing, unreadable  # type: ignore[method-assign]
+        with pytest.raises(LedgerUnavailable):
+            await run.do(make, name="b")
+        app.ledger.append, app.ledger.load = append, load  # type: ignore[method-assign]
+        await run.do(make, name="b")
+    assert len(world.made) == 2
+    assert rebuild.check(tmp_path / "ledger.db") == []

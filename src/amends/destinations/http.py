@@ -35,6 +35,10 @@ class Sending(Protocol):
         """Raises ``NotSent`` when the budget is spent."""
         ...
 
+    def about_to_send(self, what: str) -> None:
+        """The same before a request that changes things, which it remembers."""
+        ...
+
 
 class HttpDestination:
     """One destination under ``base_url`` with the promises of ``contract``."""
@@ -62,7 +66,10 @@ class HttpDestination:
 
         try:
             async with httpx.AsyncClient(base_url=self._base_url, follow_redirects=False, trust_env=False) as client:
-                call.check_budget()
+                if method == "GET":
+                    call.check_budget()
+                else:
+                    call.about_to_send(f"{method} {path}")
                 response = await client.request(method, path, timeout=max(call.remaining_s, 0.001), **request)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
             raise NotSent(f"could not connect: {type(error).__name__}", interval=Interval.CONNECT) from error

@@ -5,7 +5,7 @@ worker that was stopped and continued sends nothing late from here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from amends.core.failures import Interval, NotSent
@@ -24,6 +24,7 @@ class Call:
         arguments: a fresh copy, decoded from what was hashed.
         target: what is changed.
         resource_version: the version read before the claim, where one is registered.
+        sends: what was sent so far in this attempt, as the destination's client says.
     """
 
     key: str
@@ -35,6 +36,7 @@ class Call:
     clock: Clock
     ends_at_ms: int
     resource_version: str | None = None
+    sends: list[str] = field(default_factory=list)
 
     @property
     def remaining_s(self) -> float:
@@ -50,3 +52,14 @@ class Call:
         if self.clock.budget_ms() >= self.ends_at_ms:
             raise NotSent("the attempt's time budget was spent before the send", interval=Interval.QUEUE)
         points.reached("call.before_send")
+
+    def about_to_send(self, what: str) -> None:
+        """Check the budget and remember that ``what`` is being sent. Call it before each request that changes things.
+
+        After a second one, no refusal proves any more that nothing happened: the first may have worked.
+
+        Raises:
+            NotSent: the budget is spent; nothing may leave any more.
+        """
+        self.check_budget()
+        self.sends.append(what)

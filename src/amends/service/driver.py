@@ -24,7 +24,7 @@ from amends.core.evidence import (
     Verification,
     Verified,
 )
-from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, clip
+from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, Outcome, clip
 from amends.core.matrix import Do, Step
 from amends.core.model import Event, Operation, RunState, apply
 from amends.core.money import Money
@@ -156,7 +156,9 @@ class Driver:
         try:
             async with asyncio.timeout(call.remaining_s):
                 receipt = await self._effect.function(call, **call.arguments)
-        except CallEnded:
+        except CallEnded as end:
+            if len(call.sends) > 1 and end.outcome is not Outcome.PARTIAL:
+                raise Ambiguous(f"after an earlier send: {end.reason}", status=end.status, code="after_a_send") from end
             raise
         except TimeoutError as error:
             raise Ambiguous("no answer within the attempt's time budget", interval=Interval.EXECUTION) from error

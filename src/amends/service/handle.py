@@ -27,7 +27,13 @@ class RunHandle:
         self._ledger, self._clock, self._entropy = ledger, clock, entropy
         self.state = RunState(run)
         self._head = GENESIS
+        self._queued = 0
         self.reload()
+
+    @property
+    def durable(self) -> bool:
+        """Every append that ``state`` stands on has been answered; only then may it be told to anybody."""
+        return self._queued == 0
 
     def reload(self) -> None:
         """Read the run again and verify its chain."""
@@ -53,19 +59,22 @@ class RunHandle:
         for event in events:
             state = apply(state, event, now)
         events += settle(state)
-        before, state = self.state, fold(self.state, events, now)
+        before, state = (self.state, self._head), fold(self.state, events, now)
         header = EntryHeader(self.id, state.version, self._entropy.append_id(), now, self._entropy.worker)
         entry = seal(header, events, self._head, self._entropy.salt())
         run_row, operation_rows = rows(state, entry.hash, changed(events))
         new = frozenset(e.operation for e in events if e.kind is Kind.PROPOSED)
         append = Append(entry=entry, run=run_row, operations=operation_rows, new_operations=new)
         self.state, self._head = state, entry.hash
+        self._queued += 1
         try:
             answer = await self._ledger.append(append)
         except Exception:
-            self.state = before
+            self.state, self._head = before  # for the case that reading fails as well
             self.reload()
             raise
+        finally:
+            self._queued -= 1
         if not isinstance(answer, Applied):
             self.reload()
         return answer, events
