@@ -1,50 +1,131 @@
 """The only wiring: ``Amends`` puts core, ledger, service and engine together.
 
-``Amends(path)`` stores an address and touches nothing. It starts with the first ``async with app``: the
-registrations are sealed and checked together, and the ledger is opened and checked.
+``Amends(path)`` stores an address and touches nothing. It starts with the first ``async with app``,
+``app.run`` or ``recover``: the registrations are sealed and checked together, and the ledger is opened
+and checked. Runs and ``recover`` then begin recovery; whoever only reads does not.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 from amends import errors
-from amends.core.canonical import CanonicalError, canonical_hash, encode
-from amends.core.contract import LOCAL, Contract
-from amends.core.evidence import Receipt
-from amends.core.identity import TargetTemplate, idempotency_key, intent_id, operation_id, run_id
-from amends.core.matrix import Do
-from amends.core.model import Event, Operation, RunState
-from amends.core.proposal import Meeting, Proposal, Verdict, meet, propose, reopen_for_program
-from amends.core.states import STANDS, Kind, State
-from amends.core.terms import VERIFY_WITHIN_S, Recovery, Retry, Terms
-from amends.engines.system import SystemClock, SystemEntropy
-from amends.errors import UsageError
+from amends.core.canonical import canonical_hash
+from amends.core.contract import LOCAL, Contract, Lookup, Mechanism
+from amends.core.evidence import Found, Receipt, missing
+from amends.core.identity import TargetTemplate, run_id
+from amends.core.model import Event, RunState
+from amends.core.states import Kind
+from amends.core.terms import VERIFY_WITHIN_S, Exposure, Level, Recovery, Retry
+from amends.destinations.http import HttpDestination
+from amends.engines.embedded import Embedded, Recovered
+from amends.engines.system import SystemClock, SystemEntropy, SystemSecrets
+from amends.errors import RegistrationError, UsageError
 from amends.ledger.sqlite import SqliteLedger
-from amends.ports.ledger import NotApplied, Refusal
-from amends.service.driver import Driver, decoded
-from amends.service.handle import RunHandle
-from amends.service.registry import Effect, EffectFunction, seal_all
+from amends.ports.destination import Destination
+from amends.ports.ledger import NotApplied
+from amends.ports.world import PolicySource, Secrets
+from amends.service.answers import answer
+from amends.service.driver import Driver
+from amends.service.registry import (
+    Effect,
+    Function,
+    Read,
+    RunType,
+    changed_identities,
+    predecessors,
+    read_of,
+    seal_all,
+)
+from amends.service.run import WAIT_S_MAX, Run
+from amends.service.sensitive import Vault, secret_beside
+from amends.service.services import AllowAll, Services
 
-WAIT_S_MAX = 30.0
-"""How long ``run.do`` waits for an outcome to be found out before it says *unknown*."""
+DEADLINE_S: Final = 7 * 86_400.0
+"""How long a run may stay open whose program does not come back: a week covers every holiday weekend."""
 
-POLL_S = 0.02
-"""How often another process's progress is looked for."""
-
-OPEN = Verdict(True, "none", "0")
+REGISTRATIONS: Final = "amends.registrations"
+"""The run that keeps what was sealed, by a type no program may use."""
 
 
 class Amends:
-    """An application: its effects, and its ledger in the SQLite file ``ledger``."""
+    """An application: its effects, and its ledger.
 
-    def __init__(self, ledger: str | os.PathLike[str]) -> None:
+    Args:
+        ledger: a path or ``sqlite://`` URL: one file, made at the first start.
+        level: how much has been adopted: ``verification``, ``idempotency``, ``ledger``, ``recovery``
+            (default) or ``graph``; it decides which hooks a start demands.
+        policy: what is asked before an operation is recorded and before each claim; default: allow.
+        secrets: where ``Secret`` arguments are read; default: ``env:NAME`` and ``file:/path``.
+        sensitive_key: 32 bytes that seal sensitive arguments; default: the file ``<ledger>.key``, made
+            when it is first needed.
+    """
+
+    def __init__(
+        self,
+        ledger: str | os.PathLike[str],
+        *,
+        level: str = Level.RECOVERY.value,
+        policy: PolicySource | None = None,
+        secrets: Secrets | None = None,
+        sensitive_key: bytes | None = None,
+    ) -> None:
         self.ledger = SqliteLedger(str(ledger).removeprefix("sqlite://"))
-        self.clock, self.entropy = SystemClock(), SystemEntropy()
+        self.level = Level(level)
+        self._services = Services(
+            ledger=self.ledger,
+            clock=SystemClock(),
+            entropy=SystemEntropy(),
+            secrets=secrets or SystemSecrets(),
+            policy=policy or AllowAll(),
+            vault=Vault(sensitive_key) if sensitive_key is not None else None,
+        )
+        self._engine = Embedded(self._services)
         self._effects: dict[str, Effect] = {}
-        self.sealed: dict[str, tuple[Effect, Terms]] = {}
+        self._run_types: dict[str, RunType] = {}
+        self._destinations: list[Destination] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: asyncio.Lock | None = None
+        self._recovering = False
+
+    # --- registering ---------------------------------------------------------------------------------
+
+    def destination(
+        self,
+        name: str,
+        *,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        contract: Contract | None = None,
+        **promises: Any,
+    ) -> HttpDestination:
+        """An HTTP destination and what it promises.
+
+        Args:
+            name: what people call it.
+            base_url: where it is.
+            headers: sent with every request, e.g. authorization.
+            contract: a contract that ships with Amends (``amends.destinations.contracts``) or your own.
+            promises: fields of ``Contract``, over those of ``contract``; ``lookup`` and ``mechanism`` as
+                words. With ``idempotency_header`` the mechanism is ``idempotency_key``.
+        """
+        fields: dict[str, Any] = dict(promises)
+        if "idempotency_header" in fields:
+            fields.setdefault("mechanism", Mechanism.IDEMPOTENCY_KEY)
+            fields.setdefault("replays_success", True)
+        for field, kind in (("mechanism", Mechanism), ("lookup", Lookup)):
+            if field in fields:
+                fields[field] = kind(fields[field])
+        try:
+            promised = contract.with_(**fields) if contract else Contract(name=name, **fields)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"destination {name!r}: {error}") from error
+        destination = HttpDestination(base_url, promised, headers=headers, name=name)
+        self._destinations.append(destination)
+        return destination
 
     def effect(
         self,
@@ -53,62 +134,252 @@ class Amends:
         recovery: str,
         target: str,
         owner: str,
-        destination: Contract = LOCAL,
+        destination: Destination | Contract = LOCAL,
         escalate_to: str = "",
         retry: Retry | None = None,
         execution_timeout_s: float = 20.0,
+        lookup_timeout_s: float = 10.0,
+        lookups: int = 12,
         verify_within_s: float = VERIFY_WITHIN_S,
         lookup: str | None = None,
+        compensate: str | None = None,
         replay_without_lookup: bool = False,
         amount: str | None = None,
         accepts: Sequence[str] = (),
-    ) -> Callable[[EffectFunction], Effect]:
-        """Register an effect. ``recovery`` is required: reversible, compensatable, irreversible or unknown."""
-        if self.sealed:
+        evidence: Sequence[str] = ("resource",),
+        exposure: str = Exposure.MODERATE.value,
+        retention: str = "",
+        postcondition: str = "",
+        sensitive: Sequence[str] = (),
+        locks: str | None = None,
+        principals: Sequence[str] | None = None,
+        previously: Sequence[str | tuple[str, str]] = (),
+        version: str | None = None,
+        max_in_flight: int = 64,
+    ) -> Callable[[Function], Effect]:
+        """Register an effect; the decorated function takes ``(call, *, name=...)`` and returns a ``Receipt``.
+
+        Args:
+            name: the action type; part of the identity.
+            recovery: ``reversible``, ``compensatable``, ``irreversible`` or ``unknown``; required.
+            target: what is changed, as a template over the arguments: ``order:{order_id}``.
+            owner, escalate_to: who answers for it, and who is asked when nobody else can tell.
+            destination: where it is sent, or only the contract of that place.
+            retry: attempts and pauses under the same key.
+            execution_timeout_s, lookup_timeout_s: limits of one attempt and of one read, queueing included.
+            lookups: passes of reconciliation before a person is asked.
+            verify_within_s: how long the postcondition may take to hold.
+            lookup, compensate: ``"escalate"`` where there is none, on purpose.
+            replay_without_lookup: allows G3 (b), where the contract makes that safe.
+            amount: the argument that says how much; it is compared with the receipt's.
+            accepts: the destination's states that count as done; empty takes any.
+            evidence: fields that a receipt must carry to verify by itself.
+            exposure: what a failure exposes: ``low``, ``moderate`` or ``high``.
+            retention, postcondition: for people: the retention rule and the expected state, in words.
+            sensitive: arguments that are recorded sealed and shown masked.
+            locks: a scarce resource, as a template: one unsettled operation holds it at a time.
+            principals: who may do this; ``None`` admits everybody.
+            previously: earlier names, or ``(name, target)`` pairs, under which operations may be alive.
+            version: your own version of the code; default: derived from the registration.
+            max_in_flight: calls at once in this process.
+        """
+        if self._services.sealed:
             raise UsageError(f"effect {name!r} comes after the start; register every effect before it")
         if name in self._effects:
             raise UsageError(f"effect {name!r} is registered twice")
+        for what, word in (("lookup", lookup), ("compensate", compensate)):
+            if word not in (None, "escalate"):
+                raise UsageError(f"effect {name!r} has {what}={word!r}; the only word there is 'escalate'")
+        if max_in_flight < 1:
+            raise UsageError(f"effect {name!r} has max_in_flight={max_in_flight}; at least 1 call must fit")
 
-        def register(function: EffectFunction) -> Effect:
+        def register(function: Function) -> Effect:
+            is_contract = isinstance(destination, Contract)
             effect = Effect(
                 name=name,
                 function=function,
                 recovery=Recovery(recovery),
                 template=TargetTemplate(target),
-                contract=destination,
+                contract=destination if is_contract else destination.contract,
+                destination=None if is_contract else destination,
                 owner=owner,
                 escalate_to=escalate_to,
                 retry=retry or Retry(),
                 execution_timeout_s=execution_timeout_s,
+                lookup_timeout_s=lookup_timeout_s,
+                lookups=lookups,
                 verify_within_s=verify_within_s,
                 lookup_escalates=lookup == "escalate",
+                compensation_escalates=compensate == "escalate",
                 replay_without_lookup=replay_without_lookup,
                 amount=amount,
                 accepts=tuple(accepts),
+                evidence=tuple(evidence),
+                exposure=Exposure(exposure),
+                retention=retention,
+                postcondition=postcondition,
+                sensitive=tuple(sensitive),
+                locks=None if locks is None else TargetTemplate(locks),
+                principals=None if principals is None else tuple(principals),
+                previously=predecessors(name, previously, target),
+                version=version,
+                slots=asyncio.Semaphore(max_in_flight),
             )
             self._effects[name] = effect
             return effect
 
         return register
 
+    def read(
+        self, name: str, *, basis: str, destination: Destination | None = None, timeout_s: float = 10.0
+    ) -> Callable[[Function], Read]:
+        """Declare a read. ``basis`` says on what permission it rests. It returns a value, or ``(value, version)``."""
+
+        def register(function: Function) -> Read:
+            return read_of(name, function, destination=destination, basis=basis, timeout_s=timeout_s)
+
+        return register
+
+    def operation_type(self, name: str, *, end_state: Function | None = None, within_s: float = 120.0) -> RunType:
+        """Declare a type of run with its valid end state: ``end_state(call, run)`` is asked when a run returns."""
+        if name in self._run_types:
+            raise UsageError(f"operation type {name!r} is declared twice")
+        self._run_types[name] = RunType(name=name, end_state=end_state, within_s=within_s)
+        return self._run_types[name]
+
+    # --- starting ------------------------------------------------------------------------------------
+
     async def __aenter__(self) -> Self:
-        self.sealed = seal_all(self._effects.values())
-        await self.ledger.open()
+        await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Seal the registrations and open the ledger. Idempotent within one event loop.
+
+        Raises:
+            RegistrationError: the registrations do not hold together; it lists every finding.
+            LedgerUnavailable, LedgerTooNew, LedgerCorrupt: see ``amends.errors``.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            raise UsageError("this application runs in another event loop; use amends.sync, or one loop")
+        if self._services.sealed == {}:
+            self._services.sealed = seal_all(self._effects.values(), self.level)
+            self._services.run_types = dict(self._run_types)
+        if self._loop is not None:  # the loop it ran in was closed under it
+            await self.ledger.close()
+        await self.ledger.open()
+        if self._services.vault is None and any(effect.sensitive for effect in self._effects.values()):
+            self._services.vault = Vault(secret_beside(Path(self.ledger.path)))
+        self._loop, self._recovering, self._starting = loop, False, asyncio.Lock()
+
+    async def close(self) -> None:
+        """End recovery, write what is queued and close the ledger. Idempotent."""
+        if self._loop is not asyncio.get_running_loop():
+            return
+        await self._engine.stop()
+        for destination in self._destinations:
+            await destination.aclose()
         await self.ledger.close()
+        self._loop = None
+
+    async def begin_recovery(self) -> None:
+        """Record what was sealed and begin recovering. Runs and workers do this by themselves. Idempotent."""
+        await self.start()
+        if self._recovering or self._starting is None:
+            return
+        async with self._starting:
+            if not self._recovering:
+                await self._record_sealing()
+                self._engine.start()
+                self._recovering = True
+
+    async def _record_sealing(self) -> None:
+        """Keep the identities and versions in force; refuse a changed one that names no predecessor."""
+        if not self._services.sealed:
+            return
+        handle = self._services.handle(run_id("amends", REGISTRATIONS))
+        findings = changed_identities(self._services.sealed, handle.state.sealed)
+        if findings:
+            raise RegistrationError(
+                "the registrations do not fit this ledger: " + "; ".join(findings), findings=findings
+            )
+
+        def decision(state: RunState, _: int) -> list[Event]:
+            new = {name: facts for name, facts in self._sealing().items() if state.sealed.get(name) != facts}
+            if not new:
+                return []
+            opened = {"tenant": "amends", "type": REGISTRATIONS, "intent": "", "principal": "amends"}
+            begun = [] if state.version else [Event(Kind.RUN_OPENED, "", opened)]
+            closed = [] if state.closed else [Event(Kind.RUN_CLOSED, "", {"how": "returned"})]
+            return [*begun, Event(Kind.EFFECTS_SEALED, "", {"effects": new}), *closed]
+
+        while isinstance((await handle.decide(decision))[0], NotApplied):
+            pass
+
+    def _sealing(self) -> dict[str, dict[str, str]]:
+        return {
+            name: {
+                "target": effect.template.text,
+                "version": terms.version,
+                "recovery": terms.recovery.value,
+                "owner": terms.owner,
+                "contract": terms.contract.name,
+                "terms": canonical_hash(repr(terms))[:16],
+            }
+            for name, (effect, terms) in self._services.sealed.items()
+            if name == effect.name
+        }
+
+    # --- running -------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def run(
-        self, type: str, *, event: str, tenant: str = "default", principal: str = "program", reason: str = ""
-    ) -> AsyncIterator["Run"]:
+        self,
+        type: str,
+        *,
+        event: str,
+        tenant: str = "default",
+        principal: str = "program",
+        reason: str = "",
+        intent: str | None = None,
+        deadline_s: float = DEADLINE_S,
+        wait_s: float = WAIT_S_MAX,
+    ) -> AsyncIterator[Run]:
         """Open the run of ``event``; the same event is the same run, in every process.
 
-        An ordinary exception closes it as failed and is never hidden. An unknown outcome, cancellation
-        and exit leave it open.
+        An ordinary exception closes it as failed and is never hidden. An unknown outcome, a pending
+        approval, cancellation and exit leave it open.
+
+        Args:
+            type: the type of run.
+            event: the business event that it comes from, e.g. ``ticket:4711``.
+            tenant: whose it is.
+            principal: who asks.
+            reason: prose; it identifies nothing.
+            intent: the id of an existing intent (``run.intent``); another run of it meets its operations.
+            deadline_s: after it nothing new is claimed, and a run nobody came back to is closed.
+            wait_s: how long ``run.do`` waits for an outcome to be found out.
         """
-        run = Run(self, type, event, tenant=tenant, principal=principal, reason=reason)
+        if type == REGISTRATIONS:
+            raise UsageError(f"the run type {REGISTRATIONS!r} is Amends' own; use another name")
+        await self.begin_recovery()
+        run = Run(
+            self._services,
+            type,
+            event,
+            tenant=tenant,
+            principal=principal,
+            reason=reason,
+            intent=intent,
+            deadline_s=deadline_s,
+            wait_s=wait_s,
+        )
         try:
             yield run
         except (errors.OutcomeUnknown, errors.AwaitingApproval, errors.LedgerUnavailable):
@@ -119,176 +390,39 @@ class Amends:
         else:
             await run.close("returned")
 
-    def driver(self, handle: RunHandle, operation: str, action: str) -> Driver:
-        """A driver for ``operation``, which is an ``action``."""
-        effect, terms = self.sealed[action]
-        return Driver(handle, operation, effect=effect, terms=terms, clock=self.clock, entropy=self.entropy)
+    async def recover(self) -> Recovered:
+        """One recovery pass: drive every run whose wake is due, as far as it goes now."""
+        await self.start()
+        return await self._engine.one_pass()
 
-    async def recover(self) -> int:
-        """One recovery pass: drive every run whose wake is due, as far as it goes now. How many there were."""
-        due = self.ledger.due(self.clock.now_ms(), limit=1_000)
-        for run, _ in due:
-            handle = RunHandle(run, self.ledger, self.clock, self.entropy)
-            for operation in list(handle.state.operations.values()):
-                if operation.action in self.sealed:
-                    driver = self.driver(handle, operation.id, operation.action)
-                    while (await driver.step()).do not in (Do.NOTHING, Do.WAIT):
-                        pass
-        return len(due)
+    async def evidence(self, operation: str, said: Receipt | Found) -> None:
+        """Give evidence that came from outside: a webhook, a late response, a record that was found. Idempotent.
 
-
-class Run:
-    """One business operation, while a program is inside it."""
-
-    def __init__(self, app: Amends, type: str, event: str, *, tenant: str, principal: str, reason: str) -> None:
-        self._app = app
-        self.id, self.intent = run_id(tenant, event), intent_id(tenant, event)
-        self._opened = Event(
-            Kind.RUN_OPENED,
-            "",
-            {"tenant": tenant, "type": type, "intent": self.intent, "principal": principal},
-            {"event": event, "reason": reason},
-        )
-        self._tenant = tenant
-        self._handle = RunHandle(self.id, app.ledger, app.clock, app.entropy)
-        if self.state.version and self.state.type != type:
-            raise errors.Conflict(f"the run of this event is a {self.state.type!r}, not a {type!r}", run=self.id)
-
-    @property
-    def state(self) -> RunState:
-        """The run as it stands."""
-        return self._handle.state
-
-    async def do(self, effect: Effect, *, again: str = "", **arguments: Any) -> Receipt:
-        """Make the effect happen once, verify it, and return its receipt.
-
-        The same call again, in any process, gets the same answer. ``again`` says "once more, on purpose"
-        and is set by a program, never by a model.
+        It resolves the operation, cancels a planned repeat, and counts after an ending as well. A receipt
+        must carry the correlation key: evidence that could be anybody's is refused.
 
         Raises:
-            NotCommitted, OutcomeUnknown, VerificationFailed, Conflict, Refused: see ``amends.errors``.
+            UsageError: the operation is not known, or its effect is not registered here.
+            Refused: the evidence does not say that it is this operation's.
         """
-        proposal = await self._propose(effect, again, arguments)
-        waited_until = self._app.clock.budget_ms() + int(WAIT_S_MAX * 1000)
-        while True:
-            operation = self.state.operations[proposal.operation]
-            step = await self._app.driver(self._handle, operation.id, operation.action).step(program=True)
-            if step.do is Do.NOTHING and self._handle.durable:
-                return answer(self.id, self.state.operations[proposal.operation])
-            if step.do in (Do.WAIT, Do.NOTHING):
-                if self._handle.durable and self._app.clock.budget_ms() >= waited_until:
-                    return answer(self.id, self.state.operations[proposal.operation])
-                await asyncio.sleep(POLL_S)
-                if self._app.ledger.version(self.id) > self.state.version:
-                    self._handle.reload()
-
-    async def _propose(self, effect: Effect, again: str, arguments: dict[str, Any]) -> Proposal:
-        proposal = self._proposal(effect, again, arguments)
-        while True:
-            existing = self.state.operations.get(proposal.operation)
-            match meet(self.state, existing, proposal):
-                case Meeting.EXISTS:
-                    return proposal
-                case Meeting.NEW:
-                    if await self._record(proposal):
-                        return proposal
-                case Meeting.NOTHING_HAPPENED if existing is not None:
-                    proposal = self._proposal(effect, again, arguments, after=existing)
-                case met:
-                    recorded = decoded(existing.arguments) if existing else None
-                    raise errors.Conflict(
-                        f"{proposal.terms.action} on {proposal.target!r}: {met.value}; the first one stands",
-                        run=self.id,
-                        operation=proposal.operation,
-                        key=proposal.key,
-                        requested=arguments,
-                        recorded=recorded,
-                    )
-
-    def _proposal(
-        self, effect: Effect, again: str, arguments: dict[str, Any], after: Operation | None = None
-    ) -> Proposal:
-        try:
-            bound = effect.parameters.bind(**arguments)
-            bound.apply_defaults()
-            encoded = {name: encode(value) for name, value in bound.arguments.items()}
-            target = effect.template.render(bound.arguments)
-            params_hash = canonical_hash(bound.arguments)
-        except (TypeError, CanonicalError, ValueError) as error:
-            raise errors.ArgumentsRefused(f"effect {effect.name!r}: {error}") from error
-        revision = after.revision + 1 if after else 0
-        key = idempotency_key(
-            tenant=self._tenant,
-            action=effect.name,
-            target=target,
-            lineage=self.intent,
-            occurrence=again,
-            revision=revision,
-        )
-        return Proposal(
-            operation=operation_id(key),
-            key=key,
-            terms=self._app.sealed[effect.name][1],
-            identity=effect.template.text,
-            target=target,
-            params_hash=params_hash,
-            arguments=encoded,
-            occurrence=again,
-            revision=revision,
-            previous=after.id if after else "",
-        )
-
-    async def _record(self, proposal: Proposal) -> bool:
-        """Append the proposal; false when somebody else wrote to the run first."""
-
-        def decision(state: RunState, _: int) -> list[Event]:
-            if proposal.operation in state.operations:
-                return []
-            opened = [] if state.version else [self._opened]
-            return opened + reopen_for_program(state) + propose(proposal, OPEN)
-
-        said = await self._app.driver(self._handle, proposal.operation, proposal.terms.action).propose_and_commit(
-            decision
-        )
-        if isinstance(said, NotApplied) and said.refusal is Refusal.OPERATION_EXISTS:
-            raise errors.LedgerIntegrityError(f"operation {proposal.operation} belongs to another run")
-        return not isinstance(said, NotApplied)
-
-    async def close(self, how: str) -> None:
-        """Record how the program left the run; idempotent."""
-
-        def decision(state: RunState, _: int) -> list[Event]:
-            opened = [] if state.version else [self._opened]
-            return [] if state.closed == how else [*opened, Event(Kind.RUN_CLOSED, "", {"how": how})]
-
-        while isinstance((await self._handle.decide(decision))[0], NotApplied):
-            pass
-
-    def outcome(self) -> str | None:
-        """The run's ending, or ``None`` while it waits."""
-        return self.state.ending
+        await self.begin_recovery()
+        row = self.ledger.operation(operation)
+        if row is None:
+            raise UsageError(f"no operation {operation!r} is known to {self.ledger.url}")
+        sealed = self._services.sealed_as(row.action)
+        receipts = said.matches if isinstance(said, Found) else (said,)
+        for receipt in receipts:
+            lacking = missing(receipt, sealed.terms.adopt_on)
+            if lacking:
+                raise errors.Refused(
+                    f"the evidence carries no {', '.join(lacking)}: it cannot be told whose it is",
+                    operation=operation,
+                    run=row.run,
+                )
+        handle = self._services.handle(row.run)
+        driver = Driver(handle, operation, self._services, sealed)
+        for receipt in receipts:
+            await driver.responded(driver.operation.attempts, receipt)
 
 
-def answer(run: str, operation: Operation) -> Receipt:
-    """The receipt of a verified operation; for every other state, the error that says so."""
-    if operation.state in STANDS and operation.receipt is not None:
-        return Receipt.from_json(operation.receipt)
-    facts = {"run": run, "operation": operation.id, "key": operation.key, "state": operation.state.value}
-    said = f"{operation.action} is {operation.state.value} ({operation.reason or 'no reason recorded'})"
-    match operation.state:
-        case State.NOT_COMMITTED | State.EXPIRED:
-            raise errors.NotCommitted(f"{said}: nothing happened", **facts)
-        case State.RETRYABLE if operation.wake_at is None and not operation.unknown_attempts:
-            raise errors.NotCommitted(f"{said}: nothing left", **facts)
-        case State.REJECTED:
-            raise errors.Refused(f"{said}: policy refused it", **facts)
-        case State.CANCELLED:
-            raise errors.Cancelled(said, **facts)
-        case State.RECONCILIATION_REQUIRED:
-            raise errors.VerificationFailed(f"{said}: look at {operation.id}", **facts)
-        case _:
-            raise errors.OutcomeUnknown(
-                f"{said}: do not repeat it by hand; recovery or a person finds out",
-                resumes_at_ms=operation.wake_at,
-                **facts,
-            )
+__all__ = ["Amends", "Run", "answer"]

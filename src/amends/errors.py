@@ -13,6 +13,7 @@
     │   ├── Stopped                 a stop control stands
     │   └── Compensated             it happened and was offset again
     ├── VerificationFailed          it happened, not as intended       exit 1
+    ├── ReceiptErased               it happened; its receipt is gone   exit 1
     ├── AwaitingApproval            a person has to decide             exit 4
     ├── OutcomeUnknown              reconcile; never repeat blindly    exit 5
     ├── LedgerUnavailable           retry later                        exit 6
@@ -175,6 +176,13 @@ class VerificationFailed(OperationError):
     """The destination answered, and what is there is not what was intended."""
 
     code = "verification_failed"
+    exit_code = 1
+
+
+class ReceiptErased(OperationError):
+    """The effect happened; what the destination said of it was erased from the record on purpose."""
+
+    code = "receipt_erased"
     exit_code = 1
 
 

@@ -4,9 +4,11 @@ The claim is durable before anything leaves, and it counts the attempt. So an at
 end is *unknown*, whoever died; and a call that kills its process is counted all the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from amends.core import verify
+from amends.core.backoff import backoff_ms
 from amends.core.evidence import Expectation, Receipt, mismatches, missing
 from amends.core.failures import CallEnded, NotSent, Outcome, Rejected, clip
 from amends.core.limits import BACKOFF_MS_MAX
@@ -33,19 +35,20 @@ FINDABLE = frozenset(
 def claim(
     operation: Operation,
     *,
-    checks: Sequence[tuple[str, str]],
+    checks: Mapping[str, str],
     worker: str,
     budget_ends_at: int,
     resource_version: str | None = None,
     read_age_ms: int | None = None,
+    pre_state: Mapping[str, Any] | None = None,
 ) -> list[Event]:
     """Prepare and claim the next attempt; or say which check failed.
 
     ``budget_ends_at`` is in wall-clock milliseconds, for whoever comes after us; the live call is held
     to a monotonic budget.
     """
-    prepared: dict[str, Any] = {"checks": dict(checks)}
-    content: dict[str, Any] = {}
+    prepared: dict[str, Any] = {"checks": checks}
+    content: dict[str, Any] = {} if pre_state is None else {"pre_state": pre_state}
     if resource_version is not None:
         content["resource_version"] = resource_version
         prepared["read_age_ms"] = read_age_ms
@@ -66,22 +69,9 @@ def claim(
         "wake_at": budget_ends_at,
     }
     if not first:
-        facts["checks"] = prepared["checks"]
+        facts["checks"] = checks
     events.append(Event(Kind.COMMIT_STARTED, operation.id, facts))
     return events
-
-
-def backoff_ms(n: int, *, first_ms: int, most_ms: int, jitter: float) -> int:
-    """The pause after the ``n``-th pass (1, 2, …): doubling, then scaled by 0.5 to 1.0 with ``jitter``.
-
-    ``jitter`` in [0, 1) comes from the caller, so the decision itself stays a function; the spread keeps
-    a thousand operations that failed together from coming back together.
-    """
-    if not 0 <= jitter < 1:
-        raise ValueError(f"jitter is {jitter!r}; it lies in [0, 1)")
-    most = min(most_ms, BACKOFF_MS_MAX)
-    delay = min(first_ms * (1 << min(n - 1, 30)), most)
-    return max(1, int(delay * (0.5 + jitter / 2)))
 
 
 def responded(
@@ -90,7 +80,8 @@ def responded(
     """A response came with ``receipt``, in time or late.
 
     It is recorded whatever it says. Where no verifying read is registered and the receipt carries all
-    that is required, the postcondition is verified by it in the same append.
+    that is required, the postcondition is verified by it in the same append; where one is registered, its
+    first pass is counted in it, so whoever made the append reads at once.
     """
     content: dict[str, Any] = {"receipt": receipt.to_json()}
     late = not (operation.state is State.COMMITTING and operation.attempts == attempt)
@@ -111,15 +102,16 @@ def responded(
             return [recorded, failed]
         return [recorded, Event(kind, operation.id, {"reason": reason}, content)]
     lacking = missing(receipt, terms.evidence)
-    if terms.has_verify or lacking:
+    if lacking:
+        facts["lacking"] = lacking
+    if terms.has_verify:
+        next_event = verify.started(operation, terms, now=now)
+    elif lacking:
         facts["wake_at"] = now
-        if lacking:
-            facts["lacking"] = lacking
         return [Event(Kind.RESPONSE_RECEIVED, operation.id, facts, content)]
-    return [
-        Event(Kind.RESPONSE_RECEIVED, operation.id, facts, content),
-        Event(Kind.POSTCONDITION_VERIFIED, operation.id, {"by": "receipt"}),
-    ]
+    else:
+        next_event = Event(Kind.POSTCONDITION_VERIFIED, operation.id, {"by": "receipt"})
+    return [Event(Kind.RESPONSE_RECEIVED, operation.id, facts, content), next_event]
 
 
 def _beside(operation: Operation, receipt: Receipt, attempt: int) -> list[Event]:

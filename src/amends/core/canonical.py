@@ -12,6 +12,7 @@ It does not settle what JSON cannot carry, so a typed encoding goes before it:
     datetime with a zone     {"$instant": "2026-01-31T09:30:00.5Z"}
     date, timedelta          {"$date": "2026-01-31"}, {"$duration_us": "1500000"}
     bytes, UUID              {"$bytes": "aGVsbG8="}, {"$uuid": "…"}
+    Secret                   {"$secret": "env:CRM_TOKEN"}: the reference, never the value
     list, tuple              an array; which of the two it was is not kept
     dict with str keys       an object; a key that begins with "$" gets one more "$"
 
@@ -39,6 +40,7 @@ from uuid import UUID
 import rfc8785
 
 from amends.core.money import Money
+from amends.core.secret import Secret
 
 CANONICAL_BYTES_MAX: Final = 1024 * 1024
 """Bytes of one canonical form: a person approves it and a ledger row keeps it; files go by reference."""
@@ -317,6 +319,10 @@ def _encode_uuid(value: UUID, path: _Path) -> Json:
     return {"$uuid": str(value)}
 
 
+def _encode_secret(value: Secret, path: _Path) -> Json:
+    return {"$secret": value.reference}
+
+
 _ENCODERS: Final[dict[type, Callable[[Any, _Path], Json]]] = {
     type(None): _same,
     bool: _same,
@@ -329,6 +335,7 @@ _ENCODERS: Final[dict[type, Callable[[Any, _Path], Json]]] = {
     timedelta: _encode_duration,
     bytes: _encode_bytes,
     UUID: _encode_uuid,
+    Secret: _encode_secret,
 }
 
 
@@ -405,6 +412,7 @@ _DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
     "$duration_us": lambda body: timedelta(microseconds=int(body)),
     "$bytes": lambda body: b64decode(body, validate=True),
     "$uuid": UUID,
+    "$secret": Secret,
 }
 
 

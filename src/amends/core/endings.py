@@ -27,6 +27,9 @@ class Ending(StrEnum):
 UNSETTLED: Final = frozenset({Ending.UNKNOWN, Ending.FAILED_RECONCILIATION_REQUIRED})
 """Endings that are reported and yet stay open for work."""
 
+_AT_REST: Final = frozenset({State.HUMAN_REQUIRED, State.RECONCILIATION_REQUIRED, State.COMPENSATION_FAILED})
+"""States in which an operation of another run waits for a person, though we go on looking at it."""
+
 _IDLE: Final = frozenset({State.PROPOSED, State.AUTHORIZED, State.PREPARED, State.RETRYABLE})
 """States of which nothing has left; without a planned pass nobody is working on them."""
 
@@ -34,9 +37,12 @@ _IDLE: Final = frozenset({State.PROPOSED, State.AUTHORIZED, State.PREPARED, Stat
 def ending_of(state: RunState) -> Ending | None:
     """The run's ending by its facts; ``None`` while something is going on or the program is not done."""
     operations = state.operations.values()
-    if any(_in_motion(operation) for operation in operations):
+    going_on = any(_in_motion(operation) for operation in operations) or any(
+        other.wake_at is not None and other.state not in _AT_REST for other in state.joined.values()
+    )
+    if going_on or state.end_state_at is not None:
         return None
-    states = {operation.state for operation in operations}
+    states = {operation.state for operation in operations} | {other.state for other in state.joined.values()}
     if states & {State.OUTCOME_UNKNOWN, State.RECONCILING, State.HUMAN_REQUIRED}:
         return Ending.UNKNOWN
     if states & UNRESOLVED or state.end_state == "failed":

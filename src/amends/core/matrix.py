@@ -53,6 +53,8 @@ def next_step(operation: Operation, terms: Terms, *, now: int, program: bool = F
                 return Step(Do.WAIT, operation.attempt_ends_at + 1)
             return Step(Do.DECLARE_UNKNOWN)
         case State.COMMITTED | State.VERIFYING | State.RECONCILED:
+            if operation.verifications >= terms.verifications:
+                return _when_due(operation, now, Do.ESCALATE, at_rest=Do.ESCALATE, reason="verifications_spent")
             return _when_due(operation, now, Do.VERIFY, at_rest=Do.VERIFY)
         case State.OUTCOME_UNKNOWN | State.RECONCILING:
             return _find_out(operation, terms, now)
@@ -76,10 +78,10 @@ def next_step(operation: Operation, terms: Terms, *, now: int, program: bool = F
             assert_never(operation.state)
 
 
-def _when_due(operation: Operation, now: int, do: Do, *, at_rest: Do) -> Step:
+def _when_due(operation: Operation, now: int, do: Do, *, at_rest: Do, reason: str = "") -> Step:
     if operation.wake_at is None:
-        return Step(at_rest)
-    return Step(do) if now >= operation.wake_at else Step(Do.WAIT, operation.wake_at)
+        return Step(at_rest, reason=reason)
+    return Step(do, reason=reason) if now >= operation.wake_at else Step(Do.WAIT, operation.wake_at)
 
 
 def _retry(operation: Operation, terms: Terms, now: int, *, program: bool) -> Step:

@@ -62,6 +62,7 @@ class Operation(NamedTuple):
     wake_at: int | None = None
     reason: str = ""
     resource_version: str | None = None
+    pre_state: Mapping[str, Any] | None = None
     lock: str = ""
     target: str | None = None
     arguments: Mapping[str, Any] | None = None
@@ -75,9 +76,27 @@ class Operation(NamedTuple):
         return self.state in UNRESOLVED and self.wake_at is None
 
     @property
+    def refused_before_sending(self) -> bool:
+        """A check of its preparation failed before anything was ever sent: it may be asked for anew."""
+        return self.state is State.NOT_COMMITTED and not self.attempts and self.reason.startswith("check:")
+
+    @property
+    def counted_pass(self) -> bool:
+        """A verifying read was counted and what it found is not recorded yet."""
+        return self.state is State.VERIFYING and not self.reason
+
+    @property
     def settled(self) -> bool:
         """No work is owed for it."""
         return self.state in SETTLED
+
+
+class Joined(NamedTuple):
+    """An operation of another run that this run asked for as well: same intent, action and target."""
+
+    run: str
+    state: State
+    wake_at: int | None = None
 
 
 class RunState(NamedTuple):
@@ -95,16 +114,22 @@ class RunState(NamedTuple):
     updated_at: int = 0
     deadline_at: int | None = None
     closed: str | None = None
+    closed_at: int = 0
     end_state: str | None = None
     ending: str | None = None
     operations: Mapping[str, Operation] = MappingProxyType({})
-    joined: Mapping[str, str] = MappingProxyType({})
+    joined: Mapping[str, Joined] = MappingProxyType({})
+    end_state_at: int | None = None
+    sealed: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def wake_at(self) -> int | None:
         """When work is next due for the run, if ever."""
         times = [op.wake_at for op in self.operations.values() if op.wake_at is not None]
-        if self.deadline_at is not None and self.ending is None:
+        times += [other.wake_at for other in self.joined.values() if other.wake_at is not None]
+        if self.end_state_at is not None:
+            times.append(self.end_state_at)
+        if self.deadline_at is not None and self.closed is None:
             times.append(self.deadline_at)
         return min(times, default=None)
 
@@ -153,15 +178,26 @@ def _apply_run(state: RunState, event: Event, at_ms: int) -> RunState:
                 updated_at=at_ms,
             )
         case Kind.RUN_CLOSED:
-            return state._replace(closed=facts["how"], end_state=facts.get("end_state"), updated_at=at_ms)
+            return state._replace(
+                closed=facts["how"],
+                closed_at=at_ms if state.closed is None else state.closed_at,
+                end_state=facts.get("end_state"),
+                end_state_at=facts.get("wake_at"),
+                updated_at=at_ms,
+            )
         case Kind.RUN_ENDED:
             return state._replace(ending=facts["ending"], updated_at=at_ms)
         case Kind.RUN_REOPENED:
-            closed = None if facts.get("by") == "program" else state.closed
-            return state._replace(ending=None, closed=closed, updated_at=at_ms)
+            if facts.get("by") != "program":
+                return state._replace(ending=None, updated_at=at_ms)
+            again = {"closed": None, "end_state": None, "end_state_at": None, "deadline_at": facts.get("deadline_at")}
+            return state._replace(ending=None, updated_at=at_ms, **again)
         case Kind.RUN_JOINED:
-            return state._replace(joined={**state.joined, event.operation: facts["run"]}, updated_at=at_ms)
-        case Kind.RUN_READ | Kind.EFFECTS_SEALED:
+            joined = Joined(facts["run"], State(facts["state"]), facts.get("wake_at"))
+            return state._replace(joined={**state.joined, event.operation: joined}, updated_at=at_ms)
+        case Kind.EFFECTS_SEALED:
+            return state._replace(sealed={**state.sealed, **facts["effects"]}, updated_at=at_ms)
+        case Kind.RUN_READ:
             return state._replace(updated_at=at_ms)
         case _:
             raise IllegalTransition("not an operation", event.kind)
@@ -209,8 +245,8 @@ Changes = dict[str, Any]
 
 
 def _prepared(_: Operation, event: Event, __: int) -> Changes:
-    version = event.content.get("resource_version")
-    return {} if version is None else {"resource_version": version}
+    names = ("resource_version", "pre_state")
+    return {name: event.content[name] for name in names if event.content.get(name) is not None}
 
 
 def _commit_started(operation: Operation, event: Event, at_ms: int) -> Changes:

@@ -6,7 +6,7 @@ it is proved that nothing happened: then a corrected request is a linked revisio
 While the first is unknown there is never a second.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -100,13 +100,13 @@ def propose(proposal: Proposal, verdict: Verdict) -> list[Event]:
     return [Event(Kind.PROPOSED, proposal.operation, facts, content), answer]
 
 
-def reopen_for_program(state: RunState) -> list[Event]:
+def reopen_for_program(state: RunState, *, deadline_at: int) -> list[Event]:
     """A program that proposes something new in a closed run has not finished it after all."""
     if state.closed is None and state.ending is None:
         return []
-    return [Event(Kind.RUN_REOPENED, "", {"by": "program"})]
+    return [Event(Kind.RUN_REOPENED, "", {"by": "program", "deadline_at": deadline_at})]
 
 
-def failed_checks(checks: Sequence[tuple[str, str]]) -> list[str]:
+def failed_checks(checks: Mapping[str, str]) -> list[str]:
     """The names of preparation checks that did not pass (R10): their result is ``no`` or ``no: why``."""
-    return [name for name, result in checks if result.partition(":")[0] == "no"]
+    return [name for name, result in checks.items() if result.partition(":")[0] == "no"]

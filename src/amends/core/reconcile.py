@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from amends.core.attempt import backoff_ms
+from amends.core import verify
+from amends.core.backoff import backoff_ms
 from amends.core.contract import Lookup, Mechanism
 from amends.core.evidence import Absent, Expectation, Found, Observation, Unsure, mismatches, missing
 from amends.core.failures import clip
@@ -161,7 +162,7 @@ def _found(operation: Operation, terms: Terms, found: Found, expected: Expectati
     facts: dict[str, Any] = {"exists": True, "as_expected": True, "pass": operation.lookups}
     adopted = Event(Kind.RECONCILIATION_COMPLETED, operation.id, facts, {"receipt": receipt.to_json()})
     if terms.has_verify:
-        return [adopted._replace(facts={**facts, "wake_at": now})]
+        return [adopted, verify.started(operation, terms, now=now)]
     return [adopted, Event(Kind.POSTCONDITION_VERIFIED, operation.id, {"by": "observation"})]
 
 

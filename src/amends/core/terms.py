@@ -10,6 +10,9 @@ from typing import Final
 
 from amends.core.contract import LOCAL, Contract, Mechanism
 
+VERIFICATIONS_MAX: Final = 200
+"""Passes of one verification: its deadline ends it before, unless each pass kills its process."""
+
 VERIFY_WITHIN_S: Final = 120.0
 """Default wait for a postcondition: longer than most providers' settling, shorter than a person's patience."""
 
@@ -34,6 +37,24 @@ class Exposure(StrEnum):
     LOW = "low"
     MODERATE = "moderate"
     HIGH = "high"
+
+
+class Level(StrEnum):
+    """How much of Amends an application has adopted (R16): which hooks a start demands.
+
+    Attempts are claimed at every level. Below ``recovery`` a missing lookup means *escalate only*.
+    """
+
+    VERIFICATION = "verification"
+    IDEMPOTENCY = "idempotency"
+    LEDGER = "ledger"
+    RECOVERY = "recovery"
+    GRAPH = "graph"
+
+    def demands(self, level: "Level") -> bool:
+        """Whether an application at this level has to have what ``level`` brings."""
+        every = list(Level)
+        return every.index(self) >= every.index(level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +87,7 @@ class Terms:
     lookup_delay_ms: int = 500
     verify_within_ms: int = int(VERIFY_WITHIN_S * 1000)
     verify_delay_ms: int = 500
+    verifications: int = VERIFICATIONS_MAX
     has_lookup: bool = False
     has_verify: bool = False
     has_version: bool = False
@@ -76,6 +98,9 @@ class Terms:
     adopt_on: tuple[str, ...] = ("resource", "correlation")
     accepts: tuple[str, ...] = ()
     amount: str | None = None
+    lock_template: str = ""
+    sensitive: tuple[str, ...] = ()
+    principals: tuple[str, ...] | None = None
     contract: Contract = LOCAL
     owner: str = ""
     escalate_to: str = ""

@@ -2,13 +2,22 @@
 
 from typing import Any
 
-from amends.core.attempt import backoff_ms
+from amends.core.backoff import backoff_ms
 from amends.core.evidence import Failed, Pending, Receipt, Unavailable, Verification, Verified, missing
 from amends.core.failures import clip
 from amends.core.limits import BACKOFF_MS_MAX
 from amends.core.model import Event, Operation
 from amends.core.states import Kind
 from amends.core.terms import Terms
+
+
+def started(operation: Operation, terms: Terms, *, now: int) -> Event:
+    """Count the pass durably before user code runs: a read that kills its process cannot loop.
+
+    Until its time is up nobody else reads: the wake is when the next one may.
+    """
+    facts = {"pass": operation.verifications + 1, "wake_at": now + terms.lookup_timeout_ms}
+    return Event(Kind.VERIFICATION_STARTED, operation.id, facts)
 
 
 def by_receipt(operation: Operation, terms: Terms) -> list[Event]:
@@ -55,8 +64,7 @@ def _wait(
     if now >= deadline:
         facts: dict[str, Any] = {"reason": f"verification_{reason}"}
         return [Event(Kind.POSTCONDITION_FAILED, operation.id, facts, content)]
-    n = operation.verifications + 1
-    pause = backoff_ms(n, first_ms=terms.verify_delay_ms, most_ms=BACKOFF_MS_MAX, jitter=jitter)
+    pause = backoff_ms(operation.verifications, first_ms=terms.verify_delay_ms, most_ms=BACKOFF_MS_MAX, jitter=jitter)
     if retry_after_s is not None:
         pause = min(int(retry_after_s * 1000), BACKOFF_MS_MAX)
     facts = {"reason": reason, "wake_at": min(now + pause, deadline)}

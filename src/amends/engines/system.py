@@ -1,8 +1,11 @@
-"""The real clock and the real entropy."""
+"""The real clock, the real entropy, and secrets as this machine keeps them."""
 
 import os
 import random
 import time
+from pathlib import Path
+
+from amends.errors import UsageError
 
 
 class SystemClock:
@@ -36,3 +39,19 @@ class SystemEntropy:
         """The worker's name and a counter."""
         self._appends += 1
         return f"{self.worker}-{self._appends}"
+
+
+class SystemSecrets:
+    """``env:NAME`` from the environment and ``file:/path`` from a file; one trailing newline is dropped."""
+
+    def reveal(self, reference: str) -> str:
+        """The value of ``reference``."""
+        store, _, name = reference.partition(":")
+        try:
+            if store == "env":
+                return os.environ[name]
+            if store == "file":
+                return Path(name).read_text(encoding="utf-8").removesuffix("\n")
+        except (KeyError, OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"the secret {reference!r} cannot be read: {type(error).__name__}") from None
+        raise UsageError(f"the secret {reference!r} names no store that is known here (env, file)")

@@ -95,9 +95,9 @@ class MemoryLedger:
         self._check_use()
         return self._operations.get(operation)
 
-    def due(self, now_ms: int, *, limit: int) -> list[tuple[str, int]]:
-        """Runs whose wake is due, oldest first."""
-        wakes = sorted((wake, run) for run, wake in self._wakes() if wake <= now_ms)
+    def due(self, now_ms: int, *, limit: int, after: tuple[int, str] = (-1, "")) -> list[tuple[str, int]]:
+        """Runs whose wake is due, oldest first; ``after`` is ``(wake_at, run)`` to page on."""
+        wakes = sorted((wake, run) for run, wake in self._wakes() if wake <= now_ms and (wake, run) > after)
         return [(run, wake) for wake, run in wakes[:limit]]
 
     def next_wake(self) -> int | None:

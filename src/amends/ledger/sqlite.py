@@ -134,9 +134,9 @@ class SqliteLedger:
         rows = self._read("operation", operation)
         return OperationRow(*rows[0]) if rows else None
 
-    def due(self, now_ms: int, *, limit: int) -> list[tuple[str, int]]:
+    def due(self, now_ms: int, *, limit: int, after: tuple[int, str] = (-1, "")) -> list[tuple[str, int]]:
         """Runs whose wake is due, oldest first."""
-        return self._read("due", now_ms, limit)
+        return self._read("due", now_ms, limit, *after)
 
     def next_wake(self) -> int | None:
         """The earliest planned wake of any run."""

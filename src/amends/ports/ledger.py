@@ -147,8 +147,8 @@ class Ledger(Protocol):
         """The operation's row, whatever run it belongs to."""
         ...
 
-    def due(self, now_ms: int, *, limit: int) -> list[tuple[str, int]]:
-        """Runs whose wake is due, oldest first, as ``(run, wake_at)``."""
+    def due(self, now_ms: int, *, limit: int, after: tuple[int, str] = (-1, "")) -> list[tuple[str, int]]:
+        """Runs whose wake is due, oldest first, as ``(run, wake_at)``; ``after`` is ``(wake_at, run)`` to page on."""
         ...
 
     def next_wake(self) -> int | None:

@@ -4,7 +4,7 @@ The rows are a convenience for finding things; they hold nothing that the entrie
 function that makes them, so what the service writes and what a rebuild finds can be compared byte by byte.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from amends.core.model import Event, Operation, RunState
 from amends.core.states import Kind
@@ -38,6 +38,19 @@ def rows(state: RunState, head: bytes, changed: Iterable[str]) -> tuple[RunRow, 
         event=state.event,
     )
     return run, tuple(_row(state, state.operations[name]) for name in changed)
+
+
+def locks(state: RunState, events: Sequence[Event]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """The locks that ``events`` take, as ``(lock, operation)``, and the operations that give theirs back.
+
+    A lock is taken with a claim, and only with one (evidence must never be refused), and held until the
+    operation is settled, however long that takes: while nobody knows what the first one did to a scarce
+    resource, nobody else may use it.
+    """
+    claimed = [event.operation for event in events if event.kind is Kind.COMMIT_STARTED]
+    held = [state.operations[name] for name in changed(events) if state.operations[name].lock]
+    acquire = tuple((operation.lock, operation.id) for operation in held if operation.id in claimed)
+    return acquire, tuple(operation.id for operation in held if operation.settled)
 
 
 def _row(state: RunState, operation: Operation) -> OperationRow:

@@ -39,8 +39,21 @@ class Entropy(Protocol):
         ...
 
 
+class Secrets(Protocol):
+    """Where the values are that ``Secret`` arguments refer to."""
+
+    def reveal(self, reference: str) -> str:
+        """The value of ``reference``. Raises ``UsageError`` when there is none."""
+        ...
+
+
 class PolicySource(Protocol):
-    """What policy says of a proposal. Called once, before the proposal is recorded."""
+    """What policy says of a proposal. Asked before it is recorded, and again immediately before each claim.
+
+    ``facts``: ``tenant``, ``principal``, ``run``, ``run_type``, ``intent``, ``action``, ``target``,
+    ``recovery``, ``amount`` (``Money`` or ``None``), ``operations`` (in the run so far), and ``verb``:
+    ``propose`` or ``commit``. Nothing written by a model decides alone: arguments are not among them.
+    """
 
     def decide(self, facts: Mapping[str, Any]) -> Verdict:
         """Deny or allow, with the policy's name and version."""

@@ -1,60 +1,41 @@
-"""The verbs on one operation: propose, claim, call, observe, verify — and the loop that drives them.
+"""The verbs on one operation — claim, call, observe, verify — and the step that chooses among them.
 
 Whatever is done is decided by the core from the newest state, appended, and only then acted on. So any
 number of drivers may drive one operation: the claim is one conditional append, and all but one lose it.
-The program and the recovery pass use the same loop.
+The program and the recovery pass use the same steps.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from amends.core import attempt, matrix, reconcile, verify
-from amends.core.canonical import decode_value
-from amends.core.evidence import (
-    Absent,
-    Expectation,
-    Failed,
-    Found,
-    Observation,
-    Pending,
-    Receipt,
-    Unavailable,
-    Unsure,
-    Verification,
-    Verified,
-)
-from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, Outcome, clip
+from amends.core.evidence import Expectation, Receipt, Unavailable, Verification
 from amends.core.matrix import Do, Step
 from amends.core.model import Event, Operation, RunState, apply
 from amends.core.money import Money
-from amends.core.states import Kind, State
-from amends.core.terms import Terms
-from amends.ports.ledger import Answer, Applied
-from amends.ports.world import Clock, Entropy
-from amends.service import points
+from amends.core.states import State
+from amends.ports.ledger import Answer, Applied, NotApplied, Refusal
+from amends.service import attempts, observing, points, preparing
 from amends.service.call import Call
 from amends.service.handle import RunHandle
-from amends.service.registry import Effect
+from amends.service.preparing import NOTHING_READ, Prepared
+from amends.service.registry import Sealed
+from amends.service.sensitive import Blotter, opened
+from amends.service.services import Services
 
-CHECKS = (
-    ("intent_current", "ok"),
-    ("authority_valid", "ok"),
-    ("state_fresh", "not read: no resource version registered"),
-    ("schema_unchanged", "ok"),
-    ("key_assigned", "ok"),
-)
-"""What preparation can check so far (R10); each later hook adds its own."""
+NOT_PREPARED_MS = 500
+"""How soon a claim is tried again whose lock is held, or whose version could not be read."""
 
 
 class Driver:
     """Drives one operation of one run. Safe beside other drivers of the same operation."""
 
     def __init__(
-        self, handle: RunHandle, operation: str, *, effect: Effect, terms: Terms, clock: Clock, entropy: Entropy
+        self, handle: RunHandle, operation: str, services: Services, sealed: Sealed, *, if_version: str | None = None
     ) -> None:
-        self._handle, self._effect, self._terms, self._id = handle, effect, terms, operation
-        self._clock, self._entropy = clock, entropy
+        self._handle, self._id, self._services = handle, operation, services
+        self._effect, self._terms = sealed
+        self._if_version = if_version
 
     @property
     def operation(self) -> Operation:
@@ -63,154 +44,149 @@ class Driver:
 
     async def step(self, *, program: bool = False) -> Step:
         """Do the next thing, if it is due; say what it was, or until when to wait."""
-        step = matrix.next_step(self.operation, self._terms, now=self._clock.now_ms(), program=program)
+        step = matrix.next_step(self.operation, self._terms, now=self._services.clock.now_ms(), program=program)
         match step.do:
             case Do.CLAIM | Do.REPLAY:
-                await self._claim_and_call(step.do, program=program)
+                return await self._claim_and_call(step, program=program)
             case Do.DECLARE_UNKNOWN:
-                await self._append(Do.DECLARE_UNKNOWN, lambda op, now: attempt.unknown(op, self._terms, now=now))
+                await self._append(step.do, lambda op, now: attempt.unknown(op, self._terms, now=now))
             case Do.LOOK:
                 await self._look()
             case Do.VERIFY:
                 await self._verify()
             case Do.ESCALATE:
-                await self._append(Do.ESCALATE, lambda op, _: matrix.escalate(op, self._terms, step.reason))
+                await self._append(step.do, lambda op, _: matrix.escalate(op, self._terms, step.reason))
             case Do.NOTHING | Do.WAIT:
                 pass
         return step
-
-    async def _append(
-        self, do: Do, decide: Callable[[Operation, int], Sequence[Event]], *, program: bool = False
-    ) -> tuple[Answer, Sequence[Event]]:
-        """Append what ``decide`` says, if ``do`` is still what the newest state asks for."""
-
-        def decision(state: RunState, now: int) -> Sequence[Event]:
-            operation = state.operations[self._id]
-            still = matrix.next_step(operation, self._terms, now=now, program=program).do is do
-            return decide(operation, now) if still else []
-
-        return await self._handle.decide(decision)
 
     async def propose_and_commit(self, proposing: Callable[[RunState, int], Sequence[Event]]) -> Answer:
         """Record a wish, claim its first attempt in the same append, and call.
 
         ``proposing`` gives the events of the wish, or none where it is there already. A wish that policy
-        rejected is recorded and goes no further.
+        rejected is recorded and goes no further; one whose preparation has to read first, or whose lock is
+        held, is recorded alone.
         """
+        reads_first = self._terms.has_version or self._terms.has_capture
 
         def decision(state: RunState, now: int) -> Sequence[Event]:
             proposed = list(proposing(state, now))
-            if not proposed:
-                return []
+            if not proposed or reads_first:
+                return proposed
             for event in proposed:
                 state = apply(state, event, now)
             operation = state.operations[self._id]
-            return [*proposed, *self._claim(operation, now)] if operation.state is State.AUTHORIZED else proposed
+            if operation.state is not State.AUTHORIZED:
+                return proposed
+            return [*proposed, *self._claim(state, NOTHING_READ, now)]
 
-        return await self._commit(self._handle.decide(decision))
-
-    async def _claim_and_call(self, do: Do, *, program: bool) -> None:
-        await self._commit(self._append(do, self._claim, program=program))
-
-    async def _commit(self, claim: Coroutine[Any, Any, tuple[Answer, Sequence[Event]]]) -> Answer:
-        """Make the claim durable, and only then call. The budget begins before the claim."""
-        ends_at = self._clock.budget_ms() + self._terms.execution_timeout_ms
-        points.reached("claim.before")
-        claiming = asyncio.ensure_future(claim)
-        try:
-            answer, events = await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            answer, events = await claiming
-            if self._claimed(answer, events):
-                await self._end(self.operation.attempts, NotSent("cancelled in the queue", code="caller_cancelled"))
-            raise
-        if self._claimed(answer, events):
-            points.reached("claim.after")
-            await self._attempt(self._call(self.operation.attempts, ends_at))
+        async with self._effect.slots:
+            answer = await self._commit(decision)
+        if isinstance(answer, NotApplied) and answer.refusal is Refusal.LOCK_HELD:
+            answer, _ = await self._handle.decide(proposing)
         return answer
 
-    def _claimed(self, answer: Answer, events: Sequence[Event]) -> bool:
-        return isinstance(answer, Applied) and any(event.kind is Kind.COMMIT_STARTED for event in events)
+    async def responded(self, number: int, receipt: Receipt) -> None:
+        """Record ``receipt`` for attempt ``number``, in time or late, and verify what it says."""
+        await self._recorder().responded(number, receipt)
+        await self._verify_counted_pass()
 
-    async def _attempt(self, call: Call) -> None:
-        try:
-            receipt = await self._called(call)
-        except asyncio.CancelledError:
-            end = Ambiguous("the caller was cancelled after the call left")
-            await self._recorded(self._end(call.attempt, end))
-            raise
-        except CallEnded as end:
-            await self._recorded(self._end(call.attempt, end))
-        else:
-            points.reached("call.after")
-            await self._recorded(self._responded(call.attempt, receipt))
-            points.reached("result.after")
+    # --- the call ------------------------------------------------------------------------------------
 
-    def _claim(self, operation: Operation, now: int) -> list[Event]:
-        ends_at = now + self._terms.execution_timeout_ms
-        return attempt.claim(operation, checks=CHECKS, worker=self._entropy.worker, budget_ends_at=ends_at)
+    async def _claim_and_call(self, step: Step, *, program: bool) -> Step:
+        async with self._effect.slots:
+            prepared = await self._prepared()
+            if prepared.failed:
+                return self._later(prepared.failed)
 
-    async def _called(self, call: Call) -> Receipt:
-        """The effect's receipt. Whatever nobody classified is *unknown*."""
-        call.check_budget()
-        try:
-            async with asyncio.timeout(call.remaining_s):
-                receipt = await self._effect.function(call, **call.arguments)
-        except CallEnded as end:
-            if len(call.sends) > 1 and end.outcome is not Outcome.PARTIAL:
-                raise Ambiguous(f"after an earlier send: {end.reason}", status=end.status, code="after_a_send") from end
-            raise
-        except TimeoutError as error:
-            raise Ambiguous("no answer within the attempt's time budget", interval=Interval.EXECUTION) from error
-        except Exception as error:
-            raise Ambiguous(f"the effect raised {type(error).__name__}", code="unclassified") from error
-        if not isinstance(receipt, Receipt):
-            raise Ambiguous(f"the effect returned {type(receipt).__name__}, not a Receipt", code="no_receipt")
-        return receipt
+            def decision(state: RunState, now: int) -> Sequence[Event]:
+                operation = state.operations[self._id]
+                still = matrix.next_step(operation, self._terms, now=now, program=program).do is step.do
+                return self._claim(state, prepared, now) if still else []
 
-    async def _recorded(self, recording: Awaitable[None]) -> None:
-        """Finish recording even when the caller is cancelled meanwhile."""
-        task = asyncio.ensure_future(recording)
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await task
-            raise
+            answer = await self._commit(decision)
+        if isinstance(answer, NotApplied) and answer.refusal is Refusal.LOCK_HELD:
+            return self._later(f"its lock is held by {answer.holder}")
+        return step
 
-    async def _end(self, number: int, end: CallEnded) -> None:
+    async def _prepared(self) -> Prepared:
+        if not (self._terms.has_version or self._terms.has_capture):
+            return NOTHING_READ
+        clock = self._services.clock
+        call = self._call(0, clock.budget_ms() + self._terms.lookup_timeout_ms)
+        return await preparing.read(self._effect, self.operation, call, now=clock.now_ms())
+
+    def _later(self, reason: str) -> Step:
+        return Step(Do.WAIT, self._services.clock.now_ms() + NOT_PREPARED_MS, reason)
+
+    async def _commit(self, decision: Callable[[RunState, int], Sequence[Event]]) -> Answer:
+        """Make the claim durable, and only then call. The budget begins before the claim."""
+        ends_at = self._services.clock.budget_ms() + self._terms.execution_timeout_ms
+        points.reached("claim.before")
+        answer = await self._recorder().claimed(self._handle.decide(decision))
+        if attempts.has_claim(answer):
+            points.reached("claim.after")
+            call = self._call(self.operation.attempts, ends_at)
+            await attempts.make(self._effect, call, self._recorder(call))
+            await self._verify_counted_pass()
+        return answer[0]
+
+    def _claim(self, state: RunState, prepared: Prepared, now: int) -> list[Event]:
+        operation = state.operations[self._id]
+        checks = preparing.checks(
+            self._services,
+            state,
+            operation,
+            self._terms,
+            prepared,
+            now=now,
+            amount=self._amount(operation),
+            if_version=self._if_version,
+        )
+        return attempt.claim(
+            operation,
+            checks=checks,
+            worker=self._services.entropy.worker,
+            budget_ends_at=now + self._terms.execution_timeout_ms,
+            resource_version=prepared.resource_version,
+            read_age_ms=None if prepared.read_at is None else now - prepared.read_at,
+            pre_state=prepared.pre_state,
+        )
+
+    def _recorder(self, call: Call | None = None) -> attempts.Recorder:
+        return attempts.Recorder(
+            handle=self._handle,
+            operation=self._id,
+            terms=self._terms,
+            services=self._services,
+            expected=self._expected,
+            blotter=self._blotter(call),
+        )
+
+    # --- finding out ---------------------------------------------------------------------------------
+
+    async def _append(self, do: Do, decide: Callable[[Operation, int], Sequence[Event]]) -> bool:
+        """Append what ``decide`` says, if ``do`` is still what the newest state asks for. Whether it was written."""
+
         def decision(state: RunState, now: int) -> Sequence[Event]:
             operation = state.operations[self._id]
-            if operation.state is not State.COMMITTING or operation.attempts != number:
-                return []
-            return attempt.ended(operation, self._terms, end, now=now, jitter=self._entropy.jitter())
+            still = matrix.next_step(operation, self._terms, now=now).do is do
+            return decide(operation, now) if still else []
 
-        await self._until_applied(decision)
-
-    async def _responded(self, number: int, receipt: Receipt) -> None:
-        def decision(state: RunState, now: int) -> Sequence[Event]:
-            operation = state.operations[self._id]
-            expected = self._expected(operation)
-            return attempt.responded(operation, self._terms, receipt, expected, attempt=number, now=now)
-
-        await self._until_applied(decision)
-
-    async def _until_applied(self, decision: Callable[[RunState, int], Sequence[Event]]) -> None:
-        """Evidence must be recorded whoever else writes to the run: decide anew after each conflict."""
-        while True:
-            answer, _ = await self._handle.decide(decision)
-            if isinstance(answer, Applied):
-                return
+        answer, events = await self._handle.decide(decision)
+        return isinstance(answer, Applied) and bool(events)
 
     async def _look(self) -> None:
         lookup = self._effect.lookup_function
-        if lookup is None:
+        if lookup is None or not await self._append(
+            Do.LOOK, lambda op, now: reconcile.start_lookup(op, self._terms, now=now)
+        ):
             return
-        answer, events = await self._append(Do.LOOK, lambda op, now: reconcile.start_lookup(op, self._terms, now=now))
-        if not isinstance(answer, Applied) or not events:
-            return
-        number, read_at = self.operation.lookups, self._clock.now_ms()
+        number, clock = self.operation.lookups, self._services.clock
+        read_at = clock.now_ms()
+        call = self._call(0, clock.budget_ms() + self._terms.lookup_timeout_ms)
         points.reached("lookup.before")
-        observation = await self._observe(lookup)
+        observation = observing.blotted_observation(await observing.look(lookup, call), self._blotter(call))
         points.reached("lookup.after")
 
         def decision(state: RunState, now: int) -> Sequence[Event]:
@@ -224,56 +200,48 @@ class Driver:
                 self._expected(operation),
                 read_at=read_at,
                 now=now,
-                jitter=self._entropy.jitter(),
+                jitter=self._services.entropy.jitter(),
             )
 
-        await self._until_applied(decision)
-
-    async def _observe(self, lookup: Callable[[Call], Awaitable[Observation]]) -> Observation:
-        """A lookup that raises or takes too long could not tell: never "absent"."""
-        said = await self._read(lookup(self._call(0, self._clock.budget_ms() + self._terms.lookup_timeout_ms)))
-        if isinstance(said, Found | Absent | Unsure):
-            return said
-        return Unsure(said if isinstance(said, str) else f"the lookup returned {type(said).__name__}")
+        await attempts.until_applied(self._handle, decision)
+        await self._verify_counted_pass()
 
     async def _verify(self) -> None:
-        function = self._effect.verify_function
-        version = self._handle.state.version
-        if function is None:
+        if self._effect.verify_function is None:
             await self._append(Do.VERIFY, lambda op, _: verify.by_receipt(op, self._terms))
+        elif await self._append(Do.VERIFY, lambda op, now: [verify.started(op, self._terms, now=now)]):
+            await self._verify_counted_pass()
+
+    async def _verify_counted_pass(self) -> None:
+        """Read the postcondition, if the append just made has counted a pass for it."""
+        operation, function = self.operation, self._effect.verify_function
+        if function is None or not operation.counted_pass:
             return
-        if self.operation.receipt is None:
-            said: object = "the receipt was erased"
-        else:
-            receipt = Receipt.from_json(self.operation.receipt)
-            call = self._call(0, self._clock.budget_ms() + self._terms.lookup_timeout_ms)
-            points.reached("verify.before")
-            said = await self._read(function(call, receipt))
-            points.reached("verify.after")
-        verification: Verification
-        if isinstance(said, Verified | Pending | Failed | Unavailable):
-            verification = said
-        else:
-            verification = Unavailable(said if isinstance(said, str) else "the verification gave no answer")
+        said = await self._verification(operation)
 
         def decision(state: RunState, now: int) -> Sequence[Event]:
-            if state.version != version:
+            newest = state.operations[self._id]
+            if newest.state is not State.VERIFYING or newest.verifications != operation.verifications:
                 return []
-            operation = state.operations[self._id]
-            return verify.verified(operation, self._terms, verification, now=now, jitter=self._entropy.jitter())
+            return verify.verified(newest, self._terms, said, now=now, jitter=self._services.entropy.jitter())
 
-        await self._handle.decide(decision)
+        await attempts.until_applied(self._handle, decision)
 
-    async def _read(self, reading: Awaitable[object]) -> object:
-        try:
-            async with asyncio.timeout(self._terms.lookup_timeout_ms / 1000):
-                return await reading
-        except TimeoutError:
-            return "no answer in time"
-        except CallEnded as end:
-            return end.reason
-        except Exception as error:  # noqa: BLE001 — the boundary to user code
-            return clip(f"it raised {type(error).__name__}")
+    async def _verification(self, operation: Operation) -> Verification:
+        if operation.receipt is None or self._effect.verify_function is None:
+            return Unavailable("the receipt was erased")
+        call = self._call(0, self._services.clock.budget_ms() + self._terms.lookup_timeout_ms)
+        points.reached("verify.before")
+        said = await observing.verification(
+            self._effect.verify_function, call, Receipt.from_json(operation.receipt)
+        )
+        points.reached("verify.after")
+        return observing.blotted_verification(said, self._blotter(call))
+
+    # --- what a call is given ------------------------------------------------------------------------
+
+    def _arguments(self, operation: Operation) -> dict[str, Any]:
+        return opened(operation.arguments, key=operation.key, vault=self._services.vault)
 
     def _call(self, number: int, ends_at: int) -> Call:
         operation = self.operation
@@ -282,23 +250,34 @@ class Driver:
             operation=operation.id,
             run=self._handle.id,
             attempt=number,
-            arguments=decoded(operation.arguments),
+            arguments=self._arguments(operation),
             target=operation.target or "",
-            clock=self._clock,
+            clock=self._services.clock,
             ends_at_ms=ends_at,
+            destination=self._effect.destination,
+            secrets=self._services.secrets,
             resource_version=operation.resource_version,
+            pre_state=operation.pre_state,
         )
 
+    def _blotter(self, call: Call | None) -> Blotter:
+        if call is None:
+            return Blotter(())
+        return Blotter([*(call.arguments.get(name) for name in self._terms.sensitive), *call.revealed])
+
+    def _amount(self, operation: Operation) -> Money | None:
+        if not self._terms.amount:
+            return None
+        named = opened(
+            {self._terms.amount: (operation.arguments or {}).get(self._terms.amount)}, key=operation.key, vault=None
+        )[self._terms.amount]
+        return named if isinstance(named, Money) else None
+
     def _expected(self, operation: Operation) -> Expectation:
-        named = decoded(operation.arguments).get(self._terms.amount or "")
         return Expectation(
             correlation=operation.key,
-            amount=named if isinstance(named, Money) else None,
+            amount=self._amount(operation),
             creator=self._terms.contract.creator,
             states=self._terms.accepts,
         )
 
-
-def decoded(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Arguments as the effect takes them: a fresh copy, decoded from what was recorded."""
-    return {name: decode_value(value) for name, value in (arguments or {}).items()}

@@ -13,7 +13,7 @@ from amends.core.model import Event, RunState, apply, fold
 from amends.core.states import Kind
 from amends.errors import LedgerCorrupt
 from amends.ports.ledger import Answer, Append, Applied, Ledger
-from amends.ports.projection import changed, rows
+from amends.ports.projection import changed, locks, rows
 from amends.ports.world import Clock, Entropy
 
 Decision = Callable[[RunState, int], Sequence[Event]]
@@ -64,7 +64,15 @@ class RunHandle:
         entry = seal(header, events, self._head, self._entropy.salt())
         run_row, operation_rows = rows(state, entry.hash, changed(events))
         new = frozenset(e.operation for e in events if e.kind is Kind.PROPOSED)
-        append = Append(entry=entry, run=run_row, operations=operation_rows, new_operations=new)
+        acquire, release = locks(state, events)
+        append = Append(
+            entry=entry,
+            run=run_row,
+            operations=operation_rows,
+            new_operations=new,
+            acquire=acquire,
+            release=release,
+        )
         self.state, self._head = state, entry.hash
         self._queued += 1
         try:

@@ -101,7 +101,9 @@ SELECT id, run, key, action, target, state, params_hash, attempts, proposed_at, 
 FROM operations WHERE id = ?;
 
 -- name: due
-SELECT id, wake_at FROM runs WHERE wake_at IS NOT NULL AND wake_at <= ? ORDER BY wake_at, id LIMIT ?;
+SELECT id, wake_at FROM runs
+WHERE wake_at IS NOT NULL AND wake_at <= ?1 AND (wake_at, id) > (?3, ?4)
+ORDER BY wake_at, id LIMIT ?2;
 
 -- name: next_wake
 SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL;

@@ -1,0 +1,184 @@
+"""One attempt: the call, how it ended, and the record of that.
+
+Whatever a call did is recorded, whoever else writes to the run and whether or not its caller still waits.
+A call in a thread may outlive its time-out; what it brings then is recorded as late evidence.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from amends.core import attempt
+from amends.core.evidence import Expectation, Receipt
+from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, Outcome
+from amends.core.model import Event, Operation, RunState
+from amends.core.states import Kind, State
+from amends.core.terms import Terms
+from amends.errors import LedgerUnavailable
+from amends.ports.ledger import Answer, Applied
+from amends.service import observing, points
+from amends.service.call import Call
+from amends.service.handle import RunHandle
+from amends.service.registry import Effect
+from amends.service.sensitive import Blotter
+from amends.service.services import Services
+from amends.service.threads import begin, runs_in_thread
+
+RECORD_PAUSES_S: Final = (0.05, 0.2, 1.0)
+"""Pauses before a result is offered to an unavailable ledger again; then the lookup has to find it."""
+
+Decision = Callable[[RunState, int], Sequence[Event]]
+Claimed = tuple[Answer, Sequence[Event]]
+
+
+async def until_applied(handle: RunHandle, decision: Decision) -> None:
+    """Evidence is recorded whoever else writes to the run: decide anew after each conflict."""
+    while not isinstance((await handle.decide(decision))[0], Applied):
+        pass
+
+
+def has_claim(claimed: Claimed) -> bool:
+    """Whether an attempt was claimed, durably."""
+    answer, events = claimed
+    return isinstance(answer, Applied) and any(event.kind is Kind.COMMIT_STARTED for event in events)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorder:
+    """Records what happened to attempts of one operation."""
+
+    handle: RunHandle
+    operation: str
+    terms: Terms
+    services: Services
+    expected: Callable[[Operation], Expectation]
+    blotter: Blotter
+
+    async def claimed(self, claim: Awaitable[Claimed]) -> Claimed:
+        """Wait for a claim. A caller cancelled meanwhile leaves it recorded as *never left*."""
+        claiming = asyncio.ensure_future(claim)
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            made = await claiming
+            if has_claim(made):
+                number = self.handle.state.operations[self.operation].attempts
+                await self.ended(number, NotSent("cancelled in the queue", code="caller_cancelled"))
+            raise
+
+    async def ended(self, number: int, end: CallEnded) -> None:
+        """Record that attempt ``number`` ended without a receipt."""
+        end.reason = self.blotter.clean(end.reason)
+
+        def decision(state: RunState, now: int) -> Sequence[Event]:
+            operation = state.operations[self.operation]
+            if operation.state is not State.COMMITTING or operation.attempts != number:
+                return []
+            return attempt.ended(operation, self.terms, end, now=now, jitter=self.services.entropy.jitter())
+
+        await self._surely(decision)
+
+    async def responded(self, number: int, receipt: Receipt) -> None:
+        """Record ``receipt`` for attempt ``number``, in time or late."""
+        clean = observing.blotted(receipt, self.blotter)
+
+        def decision(state: RunState, now: int) -> Sequence[Event]:
+            operation = state.operations[self.operation]
+            return attempt.responded(operation, self.terms, clean, self.expected(operation), attempt=number, now=now)
+
+        await self._surely(decision)
+
+    async def _surely(self, decision: Decision) -> None:
+        """Finish recording even when the caller is cancelled, and offer it again to a ledger that was away."""
+        recording = asyncio.ensure_future(self._patiently(decision))
+        try:
+            await asyncio.shield(recording)
+        except asyncio.CancelledError:
+            await recording
+            raise
+
+    async def _patiently(self, decision: Decision) -> None:
+        for pause in RECORD_PAUSES_S:
+            try:
+                return await until_applied(self.handle, decision)
+            except LedgerUnavailable:
+                await asyncio.sleep(pause)
+        return await until_applied(self.handle, decision)
+
+
+async def make(effect: Effect, call: Call, recorder: Recorder) -> None:
+    """Call the effect and record how it ended.
+
+    A caller cancelled while it waits leaves *unknown*, recorded; so does the end of the budget.
+    """
+    try:
+        receipt = await _called(effect, call, recorder)
+    except asyncio.CancelledError:
+        await recorder.ended(call.attempt, Ambiguous("the caller was cancelled after the call left"))
+        raise
+    except CallEnded as end:
+        await recorder.ended(call.attempt, end)
+    else:
+        points.reached("call.after")
+        await recorder.responded(call.attempt, receipt)
+        points.reached("result.after")
+
+
+async def _called(effect: Effect, call: Call, recorder: Recorder) -> Receipt:
+    """The effect's receipt. Whatever nobody classified is *unknown*."""
+    call.check_budget()
+    try:
+        if runs_in_thread(effect.function):
+            return _checked(await _in_thread(effect, call, recorder))
+        async with asyncio.timeout(call.remaining_s):
+            return _checked(await effect.function(call, **call.arguments))
+    except CallEnded as end:
+        if len(call.sends) > 1 and end.outcome is not Outcome.PARTIAL:
+            raise Ambiguous(f"after an earlier send: {end.reason}", status=end.status, code="after_a_send") from end
+        raise
+    except TimeoutError as error:
+        raise Ambiguous("no answer within the attempt's time budget", interval=Interval.EXECUTION) from error
+    except Exception as error:
+        raise Ambiguous(f"the effect raised {type(error).__name__}", code="unclassified") from error
+
+
+async def _in_thread(effect: Effect, call: Call, recorder: Recorder) -> Any:
+    """The thread's result, if it comes within the budget; later it is kept as evidence."""
+    calling = begin(effect.function, call, **call.arguments)
+    try:
+        await asyncio.wait({calling}, timeout=call.remaining_s)
+    finally:
+        if not calling.done():
+            _keep(calling, call.attempt, recorder)
+    if not calling.done():
+        raise TimeoutError
+    return calling.result()
+
+
+def _checked(receipt: Any) -> Receipt:
+    if not isinstance(receipt, Receipt):
+        raise Ambiguous(f"the effect returned {type(receipt).__name__}, not a Receipt", code="no_receipt")
+    return receipt
+
+
+_late: set[asyncio.Task[None]] = set()
+
+
+def _keep(calling: asyncio.Future[Any], number: int, recorder: Recorder) -> None:
+    """What a thread still brings is late evidence."""
+
+    def done(future: asyncio.Future[Any]) -> None:
+        if future.cancelled() or future.exception() is not None or not isinstance(future.result(), Receipt):
+            return
+        task = asyncio.ensure_future(recorder.responded(number, future.result()))
+        _late.add(task)
+        task.add_done_callback(_forget)
+
+    calling.add_done_callback(done)
+
+
+def _forget(task: asyncio.Task[None]) -> None:
+    _late.discard(task)
+    if not task.cancelled():
+        task.exception()  # a ledger that is away: the lookup has to find it
