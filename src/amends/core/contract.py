@@ -56,10 +56,12 @@ class Contract:
         key_in_progress: how it says "the first request still runs", likewise.
         already_exists: how it says "there is one of this name". That is not a refusal: it may be ours.
         precondition_failed: how it says "the version is another one": nothing was done.
+        refused_for_now: further answers that surely mean "nothing was done, try later", as 429 does by itself.
         refused: further answers that surely mean "nothing was done". What means it by itself need not be
             here: a 4xx, save 408 and 409, which say nothing unless the contract does.
-        error_code_at: where in an error's JSON its code stands, dotted; the first that is there counts.
+        error_code_at: where in an error's JSON its codes may stand, dotted.
         source: where these facts are published.
+        note: what a person must know and no field says.
     """
 
     name: str
@@ -79,9 +81,11 @@ class Contract:
     key_in_progress: tuple[tuple[int, str], ...] = ()
     already_exists: tuple[tuple[int, str], ...] = ()
     precondition_failed: tuple[tuple[int, str], ...] = ((412, ""),)
+    refused_for_now: tuple[tuple[int, str], ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
     error_code_at: tuple[str, ...] = ("error.code", "error.type")
     source: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         for name in ("key_retention_s", "lookup_lag_s", "late_arrival_bound_s"):

@@ -7,7 +7,7 @@ answer that cannot be read. What an endpoint means by 409, "already exists" or a
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -44,7 +44,13 @@ def reply(contract: Contract, answer: Answer, *, now: Callable[[], float] = time
     """
     if 200 <= answer.status < 300 or (answer.status == 304 and not answer.changes_things):
         return Reply(status=answer.status, body=_body(answer), etag=answer.headers.get("etag"), headers=answer.headers)
-    raise _ended(contract, answer, retry_after_s(answer.headers, now))
+    raise ended(
+        contract,
+        answer.status,
+        error_codes(contract, answer.content),
+        retry_after_s=retry_after_s(answer.headers, now),
+        create=answer.create,
+    )
 
 
 def retry_after_s(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
@@ -90,43 +96,56 @@ def _no_json(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
 
 
-def _ended(contract: Contract, answer: Answer, retry_after_s: float | None) -> CallEnded:
-    status, code = answer.status, error_code(contract, answer.content)
+def ended(
+    contract: Contract,
+    status: int,
+    codes: Collection[str] = (),
+    *,
+    retry_after_s: float | None = None,
+    create: bool = False,
+) -> CallEnded:
+    """The end that an answer other than a success means; also for an SDK's exception that carries its facts.
+
+    Args:
+        contract: what the endpoint means by its answers.
+        status: the HTTP status.
+        codes: the machine's words in the answer.
+        retry_after_s: how long the destination asks to be left alone.
+        create: the request was conditional on there being nothing yet.
+    """
     facts: dict[str, Any] = {"status": status, "retry_after_s": retry_after_s}
     said = f"the destination answered {status}"
     if contract.mechanism is Mechanism.IDEMPOTENCY_KEY:
-        if _says(contract.key_in_progress, status, code):
+        if _says(contract.key_in_progress, status, codes):
             return Ambiguous(f"{said}: the first request still runs", code="key_in_progress", **facts)
-        if _says(contract.key_conflict, status, code):
+        if _says(contract.key_conflict, status, codes):
             return Rejected(f"{said}: this key had other parameters", code="key_conflict", **facts)
-    if _says(contract.already_exists, status, code) or (answer.create and status == 412):
+    if _says(contract.already_exists, status, codes) or (create and status == 412):
         return Ambiguous(f"{said}: there is one already, ours or another's", code="already_exists", **facts)
-    if _says(contract.precondition_failed, status, code):
+    if _says(contract.precondition_failed, status, codes):
         return Rejected(f"{said}: the version is another one", code="precondition_failed", **facts)
-    if status in _REFUSED_FOR_NOW:
+    if status in _REFUSED_FOR_NOW or _says(contract.refused_for_now, status, codes):
         return Rejected(said, retryable=True, **facts)
-    if _says(contract.refused, status, code) or (400 <= status < 500 and status not in _SAYS_NOTHING):
+    if _says(contract.refused, status, codes) or (400 <= status < 500 and status not in _SAYS_NOTHING):
         return Rejected(said, **facts)
     if 300 <= status < 400:
         return Ambiguous(f"{said}: a redirect, which is never followed", code="redirect", **facts)
     return Ambiguous(said, **facts)
 
 
-def _says(signs: tuple[tuple[int, str], ...], status: int, code: str) -> bool:
-    return any(status == at and wanted in ("", code) for at, wanted in signs)
+def _says(signs: tuple[tuple[int, str], ...], status: int, codes: Collection[str]) -> bool:
+    return any(status == at and (wanted == "" or wanted in codes) for at, wanted in signs)
 
 
-def error_code(contract: Contract, content: bytes) -> str:
-    """The machine's word in an error answer; empty where there is none. It is compared and never shown."""
+def error_codes(contract: Contract, content: bytes) -> frozenset[str]:
+    """The machine's words in an error answer. They are compared and never shown."""
     try:
         error = _decoded(content)
     except ValueError:
-        return ""
-    for path in contract.error_code_at:
-        found = _at(error, path.split("."))
-        if isinstance(found, str) and found:
-            return found[:_CODE_CHARS_MAX]
-    return ""
+        return frozenset()
+    found = (_at(error, path.split(".")) for path in contract.error_code_at)
+    # Some of Amazon's services write "namespace#Code".
+    return frozenset(word.rpartition("#")[2][:_CODE_CHARS_MAX] for word in found if isinstance(word, str) and word)
 
 
 def _at(value: Any, path: list[str]) -> Any:
