@@ -24,10 +24,10 @@ from weakref import WeakKeyDictionary
 
 from amends.core.contract import Contract
 from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent
-from amends.core.identity import IdentityError, part_key
 from amends.destinations.answers import Answer, reply
-from amends.destinations.wire import Outgoing, checked_base_url, checked_headers, outgoing
-from amends.ports.destination import Reply, Sending, mark_never_left, really_sent
+from amends.destinations.sdk import send_key
+from amends.destinations.wire import SAFE, Outgoing, checked_base_url, checked_headers, outgoing
+from amends.ports.destination import Reply, Sending, mark_never_left
 
 if TYPE_CHECKING:
     import httpx
@@ -162,14 +162,9 @@ class HttpDestination:
             await transport.aclose()
 
     def _key(self, call: Sending, method: str) -> dict[str, str]:
-        if not self.contract.idempotency_header or method in ("GET", "HEAD", "OPTIONS"):
+        if not self.contract.idempotency_header or method in SAFE:
             return {}
-        earlier = len(really_sent(call.sends))
-        try:
-            key = call.key if earlier == 0 else part_key(call.key, f"send {earlier + 1}")
-        except IdentityError as error:
-            raise ValueError(str(error)) from error
-        return {self.contract.idempotency_header: key}
+        return {self.contract.idempotency_header: send_key(call)}
 
     async def _exchanged(self, request: Outgoing, sending: "_Sending") -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the whole answer; every other end is raised as what it is."""
