@@ -46,7 +46,7 @@ def counting(**how: Any) -> Iterator[Counting]:
             if state.drop:
                 return
             self.send_response(state.status)
-            for name, value in {"content-length": str(len(state.body)), **state.headers}.items():
+            for name, value in {"content-length": str(len(state.body)), "connection": "close", **state.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(state.body)
