@@ -255,7 +255,12 @@ async def test_a_budget_that_is_spent_before_the_send_sends_nothing() -> None:
     async with Scripted(answering(200)) as server:
         call = ScriptedCall(left_s=lambda: 0.0)
         end = await ended(server, call=call)
-    assert (type(end), end.interval, server.connections, call.sends) == (NotSent, Interval.QUEUE, 0, [])
+    assert (type(end), end.interval, server.connections, call.sends) == (
+        NotSent,
+        Interval.QUEUE,
+        0,
+        [NEVER_LEFT + "POST /things"],
+    )
 
 
 @pytest.mark.requirement("R17", "G1")
@@ -372,6 +377,37 @@ async def test_a_request_that_never_left_gives_its_key_to_its_repeat() -> None:
         assert server.arrivals[0].headers["idempotency-key"] == KEY
 
 
+@pytest.mark.requirement("R17", "G3")
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("then", ["refused", "no budget", "not to be sent", "no connection"])
+async def test_no_end_of_a_later_request_passes_for_the_end_of_the_attempt(method: str, then: str) -> None:
+    """The driver takes a refusal at its word only while ``sends`` has one entry."""
+    acts = [answering(200)] if then == "no connection" else [answering(200), answering(404)]
+    left = {"s": 30.0}
+    call = ScriptedCall(left_s=lambda: left["s"])
+    async with Scripted(*acts) as server:
+        destination = server.destination(KEYED)
+        await destination.post(call, "/first", {})
+        if then != "no connection":
+            left["s"] = 0.0 if then == "no budget" else 30.0
+            path = "/../second" if then == "not to be sent" else "/second"
+            with pytest.raises((NotSent, Rejected)):
+                await destination.request(call, method, path)
+    if then == "no connection":
+        with pytest.raises(NotSent):
+            await destination.request(call, method, "/second")
+    assert len(call.sends) == 2
+    assert len(really_sent(call.sends)) == (2 if (method, then) == ("POST", "refused") else 1)
+
+
+async def test_a_read_that_fails_leaves_no_trace_where_nothing_was_sent_before() -> None:
+    async with Scripted(answering(404)) as server:
+        call = ScriptedCall()
+        with pytest.raises(Rejected):
+            await server.destination(KEYED).get(call, "/a")
+    assert call.sends == []
+
+
 @pytest.mark.requirement("R23", "C07")
 @pytest.mark.parametrize(
     "request_",
@@ -413,7 +449,7 @@ async def test_a_request_that_must_not_be_sent_is_refused_before_anything_is_don
         call = ScriptedCall()
         with pytest.raises(NotSent) as caught:
             await server.destination(KEYED).request(call, **values)
-    assert (caught.value.code, server.connections, call.sends) == ("request_refused", 0, [])
+    assert (caught.value.code, server.connections, really_sent(call.sends)) == ("request_refused", 0, [])
 
 
 @pytest.mark.parametrize(

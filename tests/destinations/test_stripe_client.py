@@ -16,7 +16,7 @@ from scripted import KEY, ScriptedCall
 from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, Rejected
 from amends.core.identity import part_key
 from amends.destinations import stripe
-from amends.ports.destination import NEVER_LEFT
+from amends.ports.destination import NEVER_LEFT, really_sent
 
 pytestmark = [
     pytest.mark.requirement("R23"),
@@ -95,13 +95,31 @@ def test_a_client_of_the_vendor_without_our_key_makes_one() -> None:
 
 
 @either
-def test_the_second_request_of_an_attempt_has_a_key_of_its_own_and_reports_nothing_about_the_first(make: Make) -> None:
+def test_the_second_request_of_an_attempt_has_a_key_of_its_own(make: Make) -> None:
     with counting(body=CHARGE) as server:
         call = ScriptedCall()
         for _ in range(2):
             assert make(server, call).id == "ch_1"
         assert server.header("idempotency-key") == [KEY, part_key(KEY, "send 2")]
+
+
+def test_a_request_reports_nothing_about_the_one_before() -> None:
+    with counting(body=CHARGE, headers={"request-id": "req_1"}) as server:
+        client = stripe.client("sk_test_1", base_url=server.url)
+        for _ in range(2):
+            client.v1.charges.create(PARAMS)
         assert server.header("x-stripe-client-telemetry") == [None, None]
+        vendor.enable_telemetry = True
+        client.v1.charges.create(PARAMS)
+        client.v1.charges.create(PARAMS)
+        assert server.header("x-stripe-client-telemetry")[-1], "what the setting turns off"
+
+
+def test_a_call_outside_of_sending_is_not_repeated_either() -> None:
+    with counting(drop=True) as server:
+        with pytest.raises(vendor.APIConnectionError):
+            stripe.client("sk_test_1", base_url=server.url).v1.charges.create(PARAMS)
+        assert len(server.arrivals) == 1
 
 
 def test_the_environment_sends_the_request_nowhere_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -173,6 +191,10 @@ def test_a_read_that_fails_is_sent_once_without_a_key_and_is_not_remembered(how:
         with pytest.raises(Ambiguous), stripe.reading(call) as options:
             stripe.client("sk_test_1", base_url=server.url).v1.charges.list({"limit": 1}, options)
         assert (server.header("idempotency-key"), call.sends) == ([None], [])
+        call = ScriptedCall(sends=["POST /first"])
+        with pytest.raises(Ambiguous), stripe.reading(call) as options:
+            stripe.client("sk_test_1", base_url=server.url).v1.charges.list({"limit": 1}, options)
+        assert (len(call.sends), really_sent(call.sends)) == (2, ["POST /first"])
 
 
 def test_a_client_without_a_key_never_sent() -> None:

@@ -27,7 +27,7 @@ from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent
 from amends.destinations.answers import Answer, reply
 from amends.destinations.sdk import send_key
 from amends.destinations.wire import SAFE, Outgoing, checked_base_url, checked_headers, outgoing
-from amends.ports.destination import Reply, Sending, mark_never_left
+from amends.ports.destination import Reply, Sending, begin, never_left, read_failed
 
 if TYPE_CHECKING:
     import httpx
@@ -41,6 +41,9 @@ CONNECTIONS_MAX: Final = 100
 KEPT_MAX: Final = 20
 KEPT_S: Final = 5.0
 """Idle connections that are kept, and for how long: shorter than the time-outs of common servers."""
+
+WHAT_CHARS_MAX: Final = 200
+"""Of a refused request's name, which nobody has checked."""
 
 KEY_CHARS: Final = 36
 """Characters of an idempotency key (``amends.core.identity``)."""
@@ -129,31 +132,16 @@ class HttpDestination:
             Rejected: the destination refused, surely.
             Ambiguous: nobody knows.
         """
+        what = f"{method} {path}"
+        wanted = {"body": body, "form": form, "params": params, "headers": headers}
+        conditions = _conditions(if_match, if_none_match)
         try:
-            ours = {**self._key(call, method), **_conditions(if_match, if_none_match)}
-            request = outgoing(
-                self._base_url,
-                method,
-                path,
-                body=body,
-                form=form,
-                params=params,
-                headers={**self._headers, **{k.lower(): v for k, v in (headers or {}).items()}},
-                ours=ours,
-            )
-        except ValueError as error:
-            raise NotSent(f"the request was not sent: {error}", code="request_refused") from error
-        sending = _Sending(call)
-        sending.begin(request, what=f"{method} {path}")
-        status, answered, content = await self._exchanged(request, sending)
-        answer = Answer(
-            status=status,
-            headers=answered,
-            content=content,
-            changes_things=request.changes_things,
-            create=request.changes_things and if_none_match == "*",
-        )
-        return reply(self.contract, answer, now=self._now)
+            request = self._outgoing(call, method, path, conditions=conditions, **wanted)
+            return await self._replied(call, request, what, create=if_none_match == "*")
+        except CallEnded:
+            if method in SAFE:
+                read_failed(call, what)
+            raise
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; a later request opens new ones."""
@@ -161,10 +149,40 @@ class HttpDestination:
         if transport is not None:
             await transport.aclose()
 
+    def _outgoing(
+        self,
+        call: Sending,
+        method: str,
+        path: str,
+        *,
+        conditions: Mapping[str, str],
+        headers: Mapping[str, str] | None,
+        **wanted: Any,
+    ) -> Outgoing:
+        """The request with its key and headers, checked; what must not be sent is noted as never left."""
+        try:
+            own = {name.lower(): value for name, value in (headers or {}).items()}
+            ours = {**self._key(call, method), **conditions}
+            return outgoing(self._base_url, method, path, headers={**self._headers, **own}, ours=ours, **wanted)
+        except ValueError as error:
+            if method not in SAFE:
+                never_left(call, f"{method} {path}"[:WHAT_CHARS_MAX])
+            raise NotSent(f"the request was not sent: {error}", code="request_refused") from error
+
     def _key(self, call: Sending, method: str) -> dict[str, str]:
         if not self.contract.idempotency_header or method in SAFE:
             return {}
         return {self.contract.idempotency_header: send_key(call)}
+
+    async def _replied(self, call: Sending, request: Outgoing, what: str, *, create: bool) -> Reply:
+        sending = _Sending(call, what)
+        sending.begin(request)
+        status, answered, content = await self._exchanged(request, sending)
+        changes = request.changes_things
+        answer = Answer(
+            status=status, headers=answered, content=content, changes_things=changes, create=changes and create
+        )
+        return reply(self.contract, answer, now=self._now)
 
     async def _exchanged(self, request: Outgoing, sending: "_Sending") -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the whole answer; every other end is raised as what it is."""
@@ -231,19 +249,18 @@ class HttpDestination:
 class _Sending:
     """How far one request has come."""
 
-    def __init__(self, call: Sending) -> None:
-        self.call = call
+    def __init__(self, call: Sending, what: str) -> None:
+        self.call, self._what = call, what
         self.status: int | None = None
         self._at: int | None = None
         self._left = False
         self._interval = Interval.QUEUE
         self._stream: Any = None
 
-    def begin(self, request: Outgoing, *, what: str) -> None:
+    def begin(self, request: Outgoing) -> None:
         """The budget check before anything is done; a request that changes things is remembered."""
         if request.changes_things:
-            self.call.about_to_send(what)
-            self._at = len(self.call.sends) - 1
+            self._at = begin(self.call, self._what)
         else:
             self.call.check_budget()
 
@@ -269,7 +286,7 @@ class _Sending:
     def settle(self) -> None:
         """Mark the request in ``sends`` where it is certain that it never left."""
         if self._at is not None and not self._left:
-            mark_never_left(self.call.sends, self._at)
+            never_left(self.call, self._what, self._at)
 
     async def give_back(self) -> None:
         """Close what was opened and never used: the transport forgets a socket whose TLS was interrupted."""

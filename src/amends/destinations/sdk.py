@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from amends.core.failures import CallEnded, NotSent
 from amends.core.identity import part_key
-from amends.ports.destination import Sending, mark_never_left, really_sent
+from amends.ports.destination import Sending, begin, never_left, read_failed, really_sent
 
 
 def send_key(call: Sending) -> str:
@@ -41,17 +41,16 @@ def sending(
         NotSent: the budget is spent, or nothing left. Rejected: refused, surely. Ambiguous: nobody knows.
     """
     key = send_key(call)
-    call.about_to_send(what)
-    at = len(call.sends) - 1
+    at = begin(call, what)
     try:
         yield key
     except NotSent:
-        mark_never_left(call.sends, at)
+        never_left(call, what, at)
         raise
     except errors as error:
         end = classify(error)
         if isinstance(end, NotSent):
-            mark_never_left(call.sends, at)
+            never_left(call, what, at)
         raise end from error
 
 
@@ -62,13 +61,17 @@ def reading(
     errors: type[Exception] | tuple[type[Exception], ...],
     classify: Callable[[Exception], CallEnded],
 ) -> Iterator[None]:
-    """The same around a request that changes nothing: it takes no key and is not remembered.
+    """The same around a request that changes nothing: it takes no key, and only its failure is remembered.
 
     Raises:
         NotSent, Rejected, Ambiguous: as ``sending``; a lookup that raises one could not tell.
     """
-    call.check_budget()
     try:
+        call.check_budget()
         yield
+    except CallEnded:
+        read_failed(call, "by a vendor's client")
+        raise
     except errors as error:
+        read_failed(call, "by a vendor's client")
         raise classify(error) from error

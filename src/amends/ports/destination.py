@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from amends.core.contract import Contract
+from amends.core.failures import NotSent
 
 NEVER_LEFT: Final = "never left: "
 """Put in front of a name in ``Sending.sends`` once it is certain that no byte of that request went out."""
+
+READ: Final = "read: "
+"""The same for a read that failed after something was sent."""
 
 
 class Sending(Protocol):
@@ -31,7 +35,7 @@ class Sending(Protocol):
 
     @property
     def sends(self) -> list[str]:
-        """What this attempt sent so far, in order; the client marks those that never left."""
+        """What this attempt sent so far, in order, and what failed after that."""
         ...
 
     def check_budget(self) -> None:
@@ -99,11 +103,33 @@ class Destination(Protocol):
 
 
 def really_sent(sends: Iterable[str]) -> list[str]:
-    """The names in ``sends`` that are not known to have stayed here."""
-    return [name for name in sends if not name.startswith(NEVER_LEFT)]
+    """The names in ``sends`` of requests that change things and are not known to have stayed here."""
+    return [name for name in sends if not name.startswith((NEVER_LEFT, READ))]
 
 
-def mark_never_left(sends: list[str], at: int) -> None:
-    """Note that the request at index ``at`` never left; its key may then be used by its repeat."""
-    if not sends[at].startswith(NEVER_LEFT):
-        sends[at] = NEVER_LEFT + sends[at]
+def begin(call: Sending, what: str) -> int:
+    """Check the budget and remember that ``what`` is being sent; its index in ``sends``.
+
+    Raises:
+        NotSent: the budget is spent.
+    """
+    try:
+        call.about_to_send(what)
+    except NotSent:
+        never_left(call, what)
+        raise
+    return len(call.sends) - 1
+
+
+def never_left(call: Sending, what: str, at: int | None = None) -> None:
+    """Note that ``what`` (begun at index ``at``) never left; its key may then be used by its repeat."""
+    if at is None:
+        call.sends.append(NEVER_LEFT + what)
+    else:
+        call.sends[at] = NEVER_LEFT + what
+
+
+def read_failed(call: Sending, what: str) -> None:
+    """Note that a read failed, where something was sent before it in this attempt."""
+    if really_sent(call.sends):
+        call.sends.append(READ + what)
