@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amends import errors
+from amends.core.contract import Contract, Mechanism
 from amends.core.states import mermaid
+from amends.destinations.contracts import ALL as CONTRACTS
 
 DOCS = Path(__file__).parent
 
@@ -36,7 +38,42 @@ def error_classes() -> Iterator[type[errors.AmendsError]]:
             yield value
 
 
+def contract_table() -> str:
+    """Every shipped contract: what it promises, and below what a person must know and where it is written."""
+    rows = [
+        "| contract | endpoint | a repeat is known by | key kept | changed parameters | stored 5xx | lookup | lag |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    rows += [contract_row(contract) for contract in CONTRACTS]
+    notes = [f"- `{contract.name}`: {contract.note} Source: {contract.source}." for contract in CONTRACTS]
+    return "\n".join([*rows, "", *notes])
+
+
+def contract_row(contract: Contract) -> str:
+    """One line of the table; what is not published reads "not published"."""
+    keyed = contract.mechanism is Mechanism.IDEMPOTENCY_KEY
+    kept = "–" if not keyed else seconds(contract.key_retention_s)
+    lag = "–" if contract.lookup.value == "none" else seconds(contract.lookup_lag_ms and contract.lookup_lag_ms / 1000)
+    columns = [
+        f"`{contract.name}`",
+        f"`{contract.endpoint}`" if contract.endpoint else "any",
+        contract.mechanism.value.replace("_", " "),
+        kept,
+        "–" if not keyed else ("refused" if contract.refuses_changed_parameters else "swallowed, or not published"),
+        "–" if not keyed else ("given again" if contract.replays_errors else "not published"),
+        contract.lookup.value,
+        "0" if contract.lookup_lag_ms == 0 else lag,
+    ]
+    return f"| {' | '.join(columns)} |"
+
+
+def seconds(value: float | None) -> str:
+    """A duration with its unit."""
+    return "not published" if value is None else f"{value:g} s"
+
+
 PARTS = {
+    "contracts": (DOCS / "reference/contracts.md", contract_table),
     "states": (DOCS / "explanation/states.md", states),
     "errors": (DOCS / "reference/errors.md", error_table),
 }

@@ -194,14 +194,14 @@ class Amends:
             raise UsageError(f"effect {name!r} has max_in_flight={max_in_flight}; at least 1 call must fit")
 
         def register(function: Function) -> Effect:
-            is_contract = isinstance(destination, Contract)
+            contract = destination if isinstance(destination, Contract) else destination.contract
             effect = Effect(
                 name=name,
                 function=function,
                 recovery=Recovery(recovery),
                 template=TargetTemplate(target),
-                contract=destination if is_contract else destination.contract,
-                destination=None if is_contract else destination,
+                contract=contract,
+                destination=None if isinstance(destination, Contract) else destination,
                 owner=owner,
                 escalate_to=escalate_to,
                 retry=retry or Retry(),

@@ -21,7 +21,7 @@ NOW = 1_000_000
 KEY = "am1_key"
 EXPECTED = Expectation(correlation=KEY, amount=Money(8500, "USD"))
 RECEIPT = Receipt(resource="re_1", correlation=KEY, amount=Money(8500, "USD"))
-CHECKS = [("intent_current", "yes"), ("state_fresh", "not declared")]
+CHECKS = {"intent_current": "yes", "state_fresh": "not declared"}
 TERMS = Terms(
     action="refund",
     recovery=Recovery.COMPENSATABLE,
@@ -81,7 +81,7 @@ def test_an_attempt_is_counted_when_it_is_claimed(state: State) -> None:
 @pytest.mark.parametrize("state", [State.AUTHORIZED, State.PREPARED, State.RETRYABLE])
 def test_a_failed_check_claims_nothing_and_is_named(state: State) -> None:
     current = operation(state, attempts=0)
-    checks = [*CHECKS, ("verifier", "no: not installed")]
+    checks = {**CHECKS, "verifier": "no: not installed"}
     events = claim(current, checks=checks, worker="w1", budget_ends_at=NOW)
     assert [event.kind for event in events] == [Kind.PREPARATION_FAILED]
     assert events[0].facts["reason"] == "check:verifier"
@@ -274,11 +274,11 @@ def test_a_planned_repeat_whose_key_has_been_forgotten_meanwhile_is_not_sent() -
 
 def test_a_failed_check_before_a_fenced_repeat_is_not_proof_that_nothing_happened() -> None:
     absent = operation(State.RETRYABLE, unknown_attempts=1, wake_at=NOW, reason="fenced")
-    events = claim(absent, checks=[("intent_current", "no")], worker="w1", budget_ends_at=NOW)
+    events = claim(absent, checks={"intent_current": "no"}, worker="w1", budget_ends_at=NOW)
     assert after(absent, events).state not in NOTHING_HAPPENED
 
 
 def test_a_failed_check_before_a_replay_leaves_it_unknown() -> None:
     lost = operation(State.OUTCOME_UNKNOWN, unknown_attempts=1, wake_at=NOW)
-    events = claim(lost, checks=[("intent_current", "no")], worker="w1", budget_ends_at=NOW)
+    events = claim(lost, checks={"intent_current": "no"}, worker="w1", budget_ends_at=NOW)
     assert after(lost, events).state not in NOTHING_HAPPENED | {State.COMMITTING}

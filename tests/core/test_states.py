@@ -74,7 +74,7 @@ def test_events_of_a_run_never_move_an_operation(state: State, kind: Kind) -> No
     assert next_state(state, kind) is None
     run = run_with(state)
     if kind is Kind.RUN_JOINED:
-        moved = apply(run, Event(kind, "op_1", {"run": "run_2"}), 5_000)
+        moved = apply(run, Event(kind, "op_1", {"run": "run_2", "state": "committing"}), 5_000)
         assert moved.operations == run.operations
     else:
         with pytest.raises(IllegalTransition):

@@ -303,7 +303,7 @@ async def test_a_caller_cancelled_after_the_call_left_leaves_unknown_and_recover
             await caller
         [row] = app.ledger.unresolved()
         assert row.state == State.OUTCOME_UNKNOWN
-        assert await app.recover() == 1
+        assert (await app.recover()).runs == 1
         assert app.ledger.unresolved() == []
         world.after = None
         assert (await one(app, make)).resource == "r0"

@@ -6,8 +6,12 @@ late a sent request may still take effect. What is not declared is not promised:
 late-arrival bound is unbounded, and an undeclared mechanism is none.
 """
 
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
+
+_ENDPOINT: Final = re.compile(r"[A-Z]+ /[^\s?#]*", re.ASCII)
 
 
 class Mechanism(StrEnum):
@@ -33,6 +37,8 @@ class Contract:
 
     Args:
         name: e.g. ``stripe.v1``.
+        endpoint: the method and path they are about, e.g. ``POST /v1/charges/{id}/capture``; a field in
+            braces stands for one segment. Empty is the destination as a whole.
         mechanism: how a repeat is recognised.
         idempotency_header: the header that carries the key; empty where there is none.
         key_retention_s: how long the destination remembers a key; ``None`` is not published, and then
@@ -48,10 +54,18 @@ class Contract:
         key_chars_max: the longest key it takes.
         key_conflict: how it says "this key had other parameters", as ``(status, error code)`` pairs.
         key_in_progress: how it says "the first request still runs", likewise.
+        already_exists: how it says "there is one of this name". That is not a refusal: it may be ours.
+        precondition_failed: how it says "the version is another one": nothing was done.
+        refused_for_now: further answers that surely mean "nothing was done, try later", as 429 does by itself.
+        refused: further answers that surely mean "nothing was done". What means it by itself need not be
+            here: a 4xx, save 408 and 409, which say nothing unless the contract does.
+        error_code_at: where in an error's JSON its codes may stand, dotted.
         source: where these facts are published.
+        note: what a person must know and no field says.
     """
 
     name: str
+    endpoint: str = ""
     mechanism: Mechanism = Mechanism.NONE
     idempotency_header: str = ""
     key_retention_s: float | None = None
@@ -65,13 +79,35 @@ class Contract:
     key_chars_max: int = 255
     key_conflict: tuple[tuple[int, str], ...] = ((422, ""),)
     key_in_progress: tuple[tuple[int, str], ...] = ()
+    already_exists: tuple[tuple[int, str], ...] = ()
+    precondition_failed: tuple[tuple[int, str], ...] = ((412, ""),)
+    refused_for_now: tuple[tuple[int, str], ...] = ()
+    refused: tuple[tuple[int, str], ...] = ()
+    error_code_at: tuple[str, ...] = ("error.code", "error.type")
     source: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         for name in ("key_retention_s", "lookup_lag_s", "late_arrival_bound_s"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"{self.name}: {name} is {value!r}; it must be finite and not negative")
+        if self.endpoint and not _ENDPOINT.fullmatch(self.endpoint):
+            raise ValueError(f"{self.name}: endpoint is {self.endpoint!r}; write e.g. 'POST /v1/charges/{{id}}'")
+
+    def covers(self, method: str, path: str) -> bool:
+        """Whether ``endpoint`` is about this request; an empty one is about every request."""
+        if not self.endpoint:
+            return True
+        its_method, _, pattern = self.endpoint.partition(" ")
+        wanted, given = pattern.split("/"), path.split("/")
+        return (
+            its_method == method.upper()
+            and len(wanted) == len(given)
+            and all(
+                want == have or (want.startswith("{") and have != "") for want, have in zip(wanted, given, strict=True)
+            )
+        )
 
     def with_(self, **changes: object) -> "Contract":
         """The same contract with some facts replaced; say why in ``source``."""

@@ -190,8 +190,9 @@ def _apply_run(state: RunState, event: Event, at_ms: int) -> RunState:
         case Kind.RUN_REOPENED:
             if facts.get("by") != "program":
                 return state._replace(ending=None, updated_at=at_ms)
-            again = {"closed": None, "end_state": None, "end_state_at": None, "deadline_at": facts.get("deadline_at")}
-            return state._replace(ending=None, updated_at=at_ms, **again)
+            deadline_at = facts.get("deadline_at")
+            state = state._replace(closed=None, end_state=None, end_state_at=None, deadline_at=deadline_at)
+            return state._replace(ending=None, updated_at=at_ms)
         case Kind.RUN_JOINED:
             joined = Joined(facts["run"], State(facts["state"]), facts.get("wake_at"))
             return state._replace(joined={**state.joined, event.operation: joined}, updated_at=at_ms)

@@ -21,4 +21,4 @@ class Secret:
 
     def __post_init__(self) -> None:
         if not _REFERENCE.fullmatch(self.reference):
-            raise ValueError("a secret is named as store:name, e.g. env:CRM_TOKEN; the value itself does not belong here")
+            raise ValueError("a secret is named store:name, e.g. env:CRM_TOKEN; the value itself does not belong here")

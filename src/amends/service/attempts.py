@@ -16,6 +16,7 @@ from amends.core.model import Event, Operation, RunState
 from amends.core.states import Kind, State
 from amends.core.terms import Terms
 from amends.errors import LedgerUnavailable
+from amends.ports.destination import really_sent
 from amends.ports.ledger import Answer, Applied
 from amends.service import observing, points
 from amends.service.call import Call
@@ -134,7 +135,7 @@ async def _called(effect: Effect, call: Call, recorder: Recorder) -> Receipt:
         async with asyncio.timeout(call.remaining_s):
             return _checked(await effect.function(call, **call.arguments))
     except CallEnded as end:
-        if len(call.sends) > 1 and end.outcome is not Outcome.PARTIAL:
+        if really_sent(call.sends[:-1]) and end.outcome is not Outcome.PARTIAL:
             raise Ambiguous(f"after an earlier send: {end.reason}", status=end.status, code="after_a_send") from end
         raise
     except TimeoutError as error:

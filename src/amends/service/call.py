@@ -46,7 +46,7 @@ class CallFacts:
     destination: Destination | None = None
     secrets: Secrets | None = None
     resource_version: str | None = None
-    pre_state: Mapping[str, Any] | None = None
+    pre_state: Any = None
     sends: list[str] = field(default_factory=list)
     revealed: list[str] = field(default_factory=list, repr=False)
 

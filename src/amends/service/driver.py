@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from amends.core import attempt, matrix, reconcile, verify
+from amends.core.canonical import decode_value
 from amends.core.evidence import Expectation, Receipt, Unavailable, Verification
 from amends.core.matrix import Do, Step
 from amends.core.model import Event, Operation, RunState, apply
@@ -114,7 +115,7 @@ class Driver:
             return NOTHING_READ
         clock = self._services.clock
         call = self._call(0, clock.budget_ms() + self._terms.lookup_timeout_ms)
-        return await preparing.read(self._effect, self.operation, call, now=clock.now_ms())
+        return await preparing.read(self._effect, self.operation, call, self._blotter(call), now=clock.now_ms())
 
     def _later(self, reason: str) -> Step:
         return Step(Do.WAIT, self._services.clock.now_ms() + NOT_PREPARED_MS, reason)
@@ -257,7 +258,7 @@ class Driver:
             destination=self._effect.destination,
             secrets=self._services.secrets,
             resource_version=operation.resource_version,
-            pre_state=operation.pre_state,
+            pre_state=None if operation.pre_state is None else decode_value(operation.pre_state["state"]),
         )
 
     def _blotter(self, call: Call | None) -> Blotter:

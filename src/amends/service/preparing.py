@@ -16,6 +16,7 @@ from amends.core.money import Money
 from amends.core.terms import Recovery, Terms
 from amends.service.call import Call
 from amends.service.registry import Effect
+from amends.service.sensitive import Blotter
 from amends.service.services import Services
 from amends.service.threads import begin
 
@@ -35,7 +36,7 @@ class Prepared:
 NOTHING_READ: Final = Prepared()
 
 
-async def read(effect: Effect, operation: Operation, call: Call, *, now: int) -> Prepared:
+async def read(effect: Effect, operation: Operation, call: Call, blotter: Blotter, *, now: int) -> Prepared:
     """Ask the hooks that are registered. The state before is captured once per operation, never on a retry."""
     version: str | None = None
     pre_state: Mapping[str, Any] | None = None
@@ -46,8 +47,7 @@ async def read(effect: Effect, operation: Operation, call: Call, *, now: int) ->
                 return Prepared(read_at=now, failed=f"the version read returned {type(said).__name__}, not text")
             version = said
         if effect.capture_function is not None and not operation.attempts:
-            captured = await begin(effect.capture_function, call)
-            pre_state = encode(captured) if isinstance(captured, dict) else encode({"state": captured})
+            pre_state = {"state": blotter.clean(encode(await begin(effect.capture_function, call)))}
     except CallEnded as end:
         return Prepared(read_at=now, failed=end.reason)
     except Exception as error:  # noqa: BLE001 — the boundary to user code

@@ -136,9 +136,9 @@ class Effect:
                 yield f"has {name}={value!r}; it lies above 0 and at most a day (86400)"
 
     def _hook_findings(self, level: Level) -> Iterable[str]:
-        if level.demands(Level.IDEMPOTENCY) and self.contract.mechanism is Mechanism.IDEMPOTENCY_KEY:
-            if self.destination is not None and not self.contract.idempotency_header:
-                yield "has a destination with idempotency keys and no idempotency_header to send them in"
+        keyed = self.destination is not None and self.contract.mechanism is Mechanism.IDEMPOTENCY_KEY
+        if level.demands(Level.IDEMPOTENCY) and keyed and not self.contract.idempotency_header:
+            yield "has a destination with idempotency keys and no idempotency_header to send them in"
         if self.lookup_function is None and level.demands(Level.RECOVERY) and not self.lookup_escalates:
             yield "has no lookup: register one (@effect.lookup), or say lookup='escalate' to leave unknowns to a person"
         if self.lookup_function is not None and self.contract.lookup is Lookup.NONE and self.destination is not None:

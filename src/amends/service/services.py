@@ -15,7 +15,7 @@ from amends.service.sensitive import Vault
 class AllowAll:
     """The policy of an application that names none: everything that is registered is allowed."""
 
-    def decide(self, facts: Mapping[str, object]) -> Verdict:  # noqa: ARG002 — the port's shape
+    def decide(self, facts: Mapping[str, object]) -> Verdict:
         """Allowed."""
         return _ALLOWED
 

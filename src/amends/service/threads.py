@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,8 @@ from amends.service.call import Call, SyncCall
 def begin(function: Callable[..., Any], call: Call, *args: Any, **kwargs: Any) -> asyncio.Future[Any]:
     """Begin ``function(call, …)``; a synchronous one in a thread, with a ``SyncCall``."""
     if not runs_in_thread(function):
-        return asyncio.ensure_future(function(call, *args, **kwargs))
+        coroutine: Coroutine[Any, Any, Any] = function(call, *args, **kwargs)
+        return asyncio.ensure_future(coroutine)
     loop = asyncio.get_running_loop()
     return _in_thread(loop, function, SyncCall.of(call, loop), args, kwargs)
 

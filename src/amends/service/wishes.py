@@ -106,7 +106,8 @@ def wish(
     values = dict(bound.arguments)
     if effect.sensitive and vault is None:
         raise UsageError(f"effect {effect.name!r} takes sensitive arguments and no secret for them is there")
-    hashed, encoded = dict(values), {}
+    hashed: dict[str, Any] = dict(values)
+    encoded: dict[str, Any] = {}
     for name, value in values.items():
         if name in effect.sensitive and vault is not None:
             hashed[name] = _committed(effect, vault, name, value)
