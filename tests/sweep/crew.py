@@ -38,6 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--charges", type=int, default=2)
     parser.add_argument("--budget", type=float, default=1.0, help="seconds of one attempt")
+    parser.add_argument("--attempts", type=int, default=4, help="claims of one operation in all")
     parser.add_argument("--unfenced", action="store_true", help="no key, and no bound on late arrival")
     parser.add_argument("--plain", action="store_true", help="a client that blocks: nothing between check and send")
     parser.add_argument("--stop-at", default="", help="NAME:N stops the process at the N-th time at this point")
@@ -87,7 +88,7 @@ def wired(options: argparse.Namespace) -> tuple[Amends, Effect]:
         destination=promised,
         execution_timeout_s=options.budget,
         amount="amount",
-        retry=Retry(first_delay_s=0.01),
+        retry=Retry(attempts=options.attempts, first_delay_s=0.01),
     )
     async def charge(call: Call, *, order: str, amount: Money) -> Receipt:
         body = {"reference": call.key, "amount": amount.minor}
