@@ -1,10 +1,10 @@
 """A disk that loses power: from a record of writes to the files that may be there afterwards.
 
 POSIX promises one thing: what was written before a ``fsync`` or ``fdatasync`` began that has returned is
-there. Everything else may be there, or not, or in part: any un-synced write may be lost while a later one
-survives, and one write may be torn between the sectors of the disk. A name (made or removed) is sure once
-its *directory* was synced. One promise beyond POSIX is kept, as SQLite counts on it by default: bytes that
-nobody wrote are not changed by a write beside them.
+there. (After one that has failed it may never be.) Everything else may be there, or not, or in part: any
+un-synced write may be lost while a later one survives, and one write may be torn between the sectors of the
+disk. A name (made or removed) is sure once its *directory* was synced. One promise beyond POSIX is kept, as
+SQLite counts on it by default: bytes that nobody wrote are not changed by a write beside them.
 
 The shared-memory index (``-shm``) is rebuilt from the log after a crash; its content is not on any disk.
 """
@@ -73,14 +73,20 @@ class File:
                 data[change.offset : change.offset + len(change.data)] = change.data
         return bytes(data)
 
+    def lose(self, changes: int) -> None:
+        """The first ``changes`` of all its changes will never be sure."""
+        count = max(0, changes - self.made_sure)
+        del self.pending[:count]
+        self.made_sure += count
+
 
 class Disk:
     """The directory of one ledger, fed with the calls of its processes."""
 
-    def __init__(self, ledger: Path) -> None:
+    def __init__(self, ledger: Path, start: Image) -> None:
         self._directory, self._name = str(ledger.parent), ledger.name
-        self._sure_names: dict[str, File] = {}
-        self._names: dict[str, File] = {}
+        self._sure_names = {name: File(data) for name, data in start.items()}
+        self._names = dict(self._sure_names)
         self._pending_names: list[tuple[str, File | None]] = []
         self._begun: dict[tuple[int, int], tuple[File | None, int]] = {}
         self._sure_of_names = 0
@@ -96,7 +102,7 @@ class Disk:
     def ends(self, call: Call) -> bool:
         """A call returned; whether it changed the ledger's files or made something sure."""
         if call.result is None or call.result < 0:
-            return False
+            return self._failed(call)
         match call.name:
             case "fsync" | "fdatasync":
                 return self._synced(call)
@@ -124,6 +130,14 @@ class Disk:
         else:
             return False
         self.syncs += 1
+        return True
+
+    def _failed(self, call: Call) -> bool:
+        """After a sync that failed, Linux counts the pages as written: no later sync makes them sure."""
+        file, count = self._begun.pop((call.thread, call.began), (None, 0))
+        if file is None:
+            return False
+        file.lose(count)
         return True
 
     def _names_synced(self, count: int) -> None:
