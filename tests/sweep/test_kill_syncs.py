@@ -6,12 +6,14 @@ that has written and not yet synced. The side after the sync has the same files 
 cache) and nobody was told meanwhile; ``test_kill_points`` stands there with ``ledger.after_commit``. What
 becomes of un-synced writes without the cache is the matter of ``test_power_loss``.
 
-strace counts the calls of each thread for itself, and the first thread to come to its N-th dies. So two
+strace counts the calls of each thread and name for themselves, and the first thread at its N-th dies. So two
 workers are swept: one whose loop commits everything, and one whose writer thread does, on a ledger that is
-there already, where the loop syncs nothing until it closes.
+there already, where the loop makes no ``fdatasync`` until it closes.
 """
 
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +22,9 @@ from counter import Store
 from scenario import SIGKILL, Report, Scenario, crew
 from straced import Call, calls
 
-SYNCS = "fdatasync,fsync"
 LOOP, WRITER = "loop", "writer"
+SYNCS = "fdatasync,fsync"
+"""SQLite's are ``fdatasync`` (a build may use the other); the directory's ``fsync`` at opening is ours."""
 TRIALS = 3
 """How appends meet in commits is a matter of timing: one worker may need a commit less than the counted one."""
 
@@ -45,60 +48,61 @@ class Watched(NamedTuple):
         return LOOP if call.thread == self.main else WRITER
 
 
-def watched(scenario: Scenario, ledger: Path, *, kill_at: int = 0) -> Watched:
-    """Run a worker; with ``kill_at`` kill it at that sync of whichever thread comes to it first."""
+def watched(scenario: Scenario, ledger: Path, *, kill: str = "", at: int = 0) -> Watched:
+    """Run a worker; with ``kill`` kill it ``at`` that call of this name, of whichever thread is there first."""
     record = ledger.with_name(ledger.name + ".record")
-    kill = ["-e", f"inject={SYNCS}:signal=SIGKILL:when={kill_at}"] if kill_at else []
+    inject = ["-e", f"inject={kill}:signal=SIGKILL:when={at}"] if kill else []
     # Not with --seccomp-bpf: a signal is not delivered there.
-    done = scenario.run(
-        ledger, under=["strace", "-f", "-y", "-xx", "-e", f"trace=execve,{SYNCS}", *kill, "-o", str(record)]
-    )
-    start, *syncs = calls(record)
+    tracer = ["strace", "-f", "-y", "-xx", "-e", f"trace=execve,{SYNCS}", *inject, "-o", str(record)]
+    done = scenario.run(ledger, under=tracer)
+    start, *made = calls(record)
     assert start.name == "execve"
-    return Watched(done.returncode, start.thread, [call for call in syncs if call.name != "execve"])
+    return Watched(done.returncode, start.thread, [call for call in made if call.name != "execve"])
 
 
-def killed_at_each(scenario: Scenario, ledgers: Path, *, role: str, before: Path | None = None) -> Counter[str]:
-    """Kill a worker at each sync of one of its threads; where those syncs stood.
+Ledgers = Callable[[str], Path]
+"""Makes the place of a ledger with this name, as each worker is to find it."""
 
-    ``before`` is a ledger with which each worker begins.
-    """
 
-    def ledger(name: str) -> Path:
-        place = (ledgers / name).resolve()
-        if before:
-            place.write_bytes(before.read_bytes())
-        return place
-
-    undisturbed = watched(scenario, ledger("undisturbed.db"))
+def killed_at_each(scenario: Scenario, ledgers: Ledgers, *, role: str) -> Counter[str]:
+    """Kill a worker at each sync of one of its threads and start it again; where those syncs stood."""
+    undisturbed = watched(scenario, ledgers("undisturbed.db"))
     assert undisturbed.code == 0
     scenario.forget()
     due = [call for call in undisturbed.syncs if undisturbed.role(call) == role]
     where: Counter[str] = Counter()
-    for n, expected in enumerate(due, 1):
-        for place in (ledger(f"killed-at-{n}-{trial}.db") for trial in range(TRIALS)):
-            killed = watched(scenario, place, kill_at=n)
-            if killed.code == SIGKILL:
-                break
-            scenario.forget()
-        assert killed.code == SIGKILL, f"nothing was killed at sync {n}"
-        fired = killed.syncs[-1]
-        assert (fired.result, killed.role(fired)) == (None, role), f"sync {n} was not where it died: {fired}"
-        assert sum(call.thread == fired.thread for call in killed.syncs) == n
-        where[_what(expected.path, ledgers)] += 1
-        scenario.finish(place, after=f"killed at sync {n}, of {fired.path}")
+    for number, sync in enumerate(due, 1):
+        at = sum(call.name == sync.name for call in due[:number])
+        place, killed = _killed(scenario, ledgers, f"killed-at-{number}", kill=sync.name, at=at)
+        last = killed.syncs[-1]
+        assert (last.result, killed.role(last)) == (None, role), f"sync {number} was not where it died: {last}"
+        assert sum((call.thread, call.name) == (last.thread, sync.name) for call in killed.syncs) == at
+        where[_what(sync.path)] += 1
+        scenario.finish(place, after=f"killed at sync {number}, of {last.path}")
     assert where.total() == len(due) > 0, "not as many kills as syncs"
     return where
 
 
-def _what(path: str, ledgers: Path) -> str:
-    return "directory" if Path(path) == ledgers.resolve() else path.rpartition(".db")[2] or "database"
+def _killed(scenario: Scenario, ledgers: Ledgers, name: str, *, kill: str, at: int) -> tuple[Path, Watched]:
+    for trial in range(TRIALS):
+        place = ledgers(f"{name}-{trial}.db")
+        killed = watched(scenario, place, kill=kill, at=at)
+        if killed.code == SIGKILL:
+            return place, killed
+        scenario.forget()
+    raise AssertionError(f"{name}: nothing was killed")
+
+
+def _what(path: str) -> str:
+    name = Path(path).name
+    return (name.partition(".db")[2] or "database") if ".db" in name else "directory"
 
 
 def test_a_worker_killed_at_each_sync_of_its_loop_makes_each_effect_once(
     tmp_path: Path, counter: Store, report: Report
 ) -> None:
-    where = killed_at_each(crew(counter, runs=1, charges=3), tmp_path, role=LOOP)
+    scenario = crew(counter, runs=1, charges=3)
+    where = killed_at_each(scenario, lambda name: tmp_path.resolve() / name, role=LOOP)
     assert set(where) == {"-wal", "-journal", "database", "directory"}
     report(f"killed at {where.total()} syncs of the loop: {dict(where)}")
 
@@ -108,7 +112,11 @@ def test_a_worker_killed_at_each_sync_of_its_writer_thread_makes_each_effect_onc
 ) -> None:
     empty = tmp_path / "empty.db"
     assert crew(counter, runs=0).run(empty).returncode == 0
+
+    def made(name: str) -> Path:
+        return Path(shutil.copy(empty, tmp_path.resolve() / name))
+
     # --plain: each answer is waited for with the loop at rest, so the runs stay in step and share their commits.
-    where = killed_at_each(crew(counter, "--slow-disk", "--plain"), tmp_path, role=WRITER, before=empty)
+    where = killed_at_each(crew(counter, "--slow-disk", "--plain"), made, role=WRITER)
     assert set(where) == {"-wal", "directory"}
     report(f"killed at {where.total()} syncs of the writer thread: {dict(where)}")
