@@ -24,6 +24,7 @@ from amends.service.call import Call
 from amends.service.registry import Effect
 
 MODE, LEDGER, EFFECTS = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+SHARED_PER_S = 20
 SHARED = 5
 """How many effects of one shared run a process asks for, and so do all the others."""
 
@@ -52,7 +53,7 @@ async def asked(app: Amends, make: Effect, event: str, names: list[str]) -> list
     """The receipts of one caller."""
     try:
         async with app.run("race", event=event) as run:
-            made = [await run.do(make, name=name) for name in names]
+            made = await asyncio.gather(*(run.do(make, name=name) for name in names))
     except Exception as error:  # whatever reaches a caller is what this program is to show
         print("SURFACED", type(error).__name__, error, flush=True)
         return []
@@ -66,10 +67,11 @@ async def same(app: Amends, make: Effect) -> None:
 
 
 async def work(name: str) -> AsyncIterator[tuple[str, list[str]]]:
-    """Events and things, without end: by turns one of this process alone and one that all ask for."""
+    """Events and things, without end: by turns one of this process alone and one that all ask for just now."""
     for n in itertools.count():
         yield f"{name}:{n}", [f"{name}-{n}-{m}" for m in range(2)]
-        yield f"shared:{n}", [f"shared-{n}-{m}" for m in range(SHARED)]
+        now = int(time.monotonic() * SHARED_PER_S)
+        yield f"shared:{now}", [f"shared-{now}-{m}" for m in range(SHARED)]
 
 
 async def busy(app: Amends, make: Effect) -> None:

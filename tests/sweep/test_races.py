@@ -4,6 +4,7 @@ Effects are lines that every process appends to one file, in one write each: a s
 second effect.
 """
 
+import asyncio
 import subprocess
 import sys
 from collections import Counter
@@ -13,8 +14,12 @@ from pathlib import Path
 import pytest
 from scenario import HERE, Report
 
+from amends.bootstrap import Amends
+from amends.core.evidence import Receipt
 from amends.ledger import rebuild
 from amends.ledger.connection import connect
+from amends.service.call import Call
+from amends.service.registry import Effect
 
 SECONDS = 30
 WITHIN_S = 100
@@ -59,6 +64,33 @@ def test_two_processes_and_two_hundred_tasks_each_on_one_key_make_one_effect_and
     assert len(set(receipts)) == 1, set(receipts)
     assert list(made(effects).values()) == [1]
     assert rebuild.check(ledger) == []
+
+
+@pytest.mark.requirement("R12", "G2")
+def test_many_callers_on_one_run_object_meet_another_program_and_no_conflict_surfaces(tmp_path: Path) -> None:
+    """Appends of one object stand on each other before they are durable; another's may get in first."""
+    counted: Counter[str] = Counter()
+
+    def program() -> tuple[Amends, Effect]:
+        app = Amends(tmp_path / "l.db")
+
+        @app.effect("make", recovery="compensatable", target="thing:{name}", owner="us", lookup="escalate")
+        async def make(call: Call, *, name: str) -> Receipt:
+            counted[name] += 1
+            return Receipt(resource=name, correlation=call.key)
+
+        return app, make
+
+    async def race() -> list[Receipt]:
+        (ours, make), (theirs, also_make) = program(), program()
+        async with ours, theirs, ours.run("race", event="e") as one, theirs.run("race", event="e") as other:
+            # One entry of the other program, in the place of the first of ours: our second has the right number.
+            return await asyncio.gather(other.do(also_make, name="0"), *(one.do(make, name=n) for n in "01234"))
+
+    receipts = asyncio.run(race())
+    assert [receipt.resource for receipt in receipts] == [*"001234"]
+    assert counted == Counter("01234")
+    assert rebuild.check(tmp_path / "l.db") == []
 
 
 @pytest.mark.sweep
