@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from building import Run, claimed, life, proposed, responded
+from building import Run, claimed, life, opened, proposed, responded
 
 from amends.core.chain import GENESIS, unseal
 from amends.core.model import Event, RunState, fold
@@ -164,6 +165,22 @@ def test_of_several_refusals_the_first_in_precedence_is_given(with_ledger: With)
         assert await ledger.append(everything) == NotApplied(Refusal.OPERATION_EXISTS, "op_1")
         await ledger.append(two.next(proposed("op_2")))
         assert await ledger.append(everything) == CONFLICT
+
+    with_ledger(body)
+
+
+@pytest.mark.requirement("R8", "R12", "G2")
+def test_what_was_built_on_a_refused_append_is_refused_as_a_conflict_too(with_ledger: With) -> None:
+    async def body(ledger: Any) -> None:
+        ours, theirs = Run("run_1"), Run("run_1")
+        follower = [ours.opened(), ours.next(proposed("op_1"))]
+        first = theirs.peek([opened()], append_id="theirs")
+        assert await ledger.append(first) == Applied()
+        onto = [GENESIS, follower[0].entry.hash]
+        queued = [replace(append, previous=head) for append, head in zip(follower, onto, strict=True)]
+        answers = await asyncio.gather(*map(ledger.append, queued))
+        assert answers == [CONFLICT] * 2
+        assert ledger.load("run_1") == [first.entry]
 
     with_ledger(body)
 

@@ -41,6 +41,7 @@ def connect(path: Path, *, busy_timeout_ms: int, synchronous: str) -> sqlite3.Co
         migrate(db, path)
         db.execute(QUERIES["begin"])  # a file that cannot be written says so now
         db.execute(QUERIES["rollback"])
+        _sync_names(path)
     except sqlite3.Error as error:
         db.close()
         raise translation.translate(error, path, "could not be opened") from error
@@ -72,6 +73,26 @@ def _set_up(db: sqlite3.Connection, path: Path, busy_timeout_ms: int, synchronou
             path=str(path),
             synchronous=level,
         )
+
+
+def _sync_names(path: Path) -> None:
+    """Make the names of the file and its log durable, which both are there by now.
+
+    SQLite does this at the log's first sync, but does not look whether it worked. A log that is synced and
+    has no name is lost with the power, and with it every commit in it.
+    """
+    try:
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"the ledger {str(path)!r} could not be opened: its directory could not be synced: {error.strerror}; "
+            "look at the disk and the system log, then repeat",
+            path=str(path),
+        ) from error
 
 
 def _journal(db: sqlite3.Connection) -> str:

@@ -64,7 +64,7 @@ class RunHandle:
         entry = seal(header, events, self._head, self._entropy.salt())
         run_row, operation_rows = rows(state, entry.hash, changed(events))
         new = frozenset(e.operation for e in events if e.kind is Kind.PROPOSED)
-        append = Append(entry=entry, run=run_row, operations=operation_rows, new_operations=new)
+        append = Append(entry=entry, run=run_row, operations=operation_rows, new_operations=new, previous=self._head)
         self.state, self._head = state, entry.hash
         self._queued += 1
         try:
