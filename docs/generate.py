@@ -9,7 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from typer.testing import CliRunner
+
 from amends import errors
+from amends.cli import main
 from amends.core.states import mermaid
 
 DOCS = Path(__file__).parent
@@ -36,7 +39,23 @@ def error_classes() -> Iterator[type[errors.AmendsError]]:
             yield value
 
 
+def cli() -> str:
+    """Each command: its help as it prints it, and the keys of its JSON."""
+    app, runner, parts = main.build(), CliRunner(), []
+    for command in main.COMMANDS:
+        name = command.__name__
+        said = runner.invoke(app, [name, "--help"], prog_name="amends", env={"COLUMNS": "100"})
+        text = "\n".join(line.rstrip() for line in said.output.strip().splitlines())
+        parts.append(f"## amends {name}\n\n```text\n{text}\n```")
+        keys = getattr(sys.modules[command.__module__], "KEYS", None)
+        if keys:
+            rows = "\n".join(f"| `{key}` | {meaning} |" for key, meaning in keys.items())
+            parts.append(f"With `--json`, each line has:\n\n| key | meaning |\n|---|---|\n{rows}")
+    return "\n\n".join(parts)
+
+
 PARTS = {
+    "cli": (DOCS / "reference/cli.md", cli),
     "states": (DOCS / "explanation/states.md", states),
     "errors": (DOCS / "reference/errors.md", error_table),
 }
@@ -51,7 +70,7 @@ def with_part(text: str, name: str, part: str) -> str:
     return pattern.sub(lambda _: f"{start}\n{part}\n{end}", text)
 
 
-def main(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     """Write, or with ``--check`` compare. 0 is up to date, 1 is not."""
     stale = []
     for name, (path, make) in PARTS.items():
@@ -71,4 +90,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))

@@ -53,8 +53,8 @@ def pending(ledger: LedgerOption = "", json: JsonOption = False) -> None:
     else:
         columns = ("WAITS FOR", "SINCE", "NEXT LOOK", "STATE", "ACTION", "TARGET", "WHY", "OPERATION", "RUN")
         out.table(columns, [_cells(each) for _, each in found])
-        if len(found) >= LIMIT:
-            out.line(f"only the oldest {LIMIT} are shown")
+    if len(found) >= LIMIT:
+        typer.echo(f"only the oldest {LIMIT} are listed; settle some and repeat", err=True)
     raise typer.Exit(exit_code((operation for operation, _ in found), now=now))
 
 

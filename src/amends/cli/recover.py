@@ -30,11 +30,10 @@ def recover(app: AppArgument = "", json: JsonOption = False) -> None:
     """
     from amends.cli.output import Output
     from amends.cli.pending import exit_code
-    from amends.engines.system import SystemClock
     from amends.ledger.snapshot import snapshot
 
     application, out = load_app(app), Output(json=json)
-    clock, path = SystemClock(), Path(application.ledger.path)
+    clock, path = application.clock, Path(application.ledger.path)
     with snapshot(path) as look:
         due = look.due(clock.now_ms(), limit=LIMIT)
     with out.progress("one recovery pass"):
