@@ -179,3 +179,17 @@ DELETE FROM operations;
 
 -- name: lock_drop
 DELETE FROM locks WHERE name = ?;
+
+-- name: runs_page
+SELECT id, version, head, tenant, type, intent, principal, closed, ending, opened_at, updated_at, wake_at, event
+FROM runs
+WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR coalesce(ending, 'waiting') = ?2)
+    AND (?3 IS NULL OR (opened_at, id) < (SELECT opened_at, id FROM runs WHERE id = ?3))
+ORDER BY opened_at DESC, id DESC LIMIT ?4;
+
+-- name: states_of_run
+SELECT state, count(*) FROM operations WHERE run = ? GROUP BY state ORDER BY state;
+
+-- name: awaiting_approval
+SELECT id, run, key, action, target, state, params_hash, attempts, proposed_at, updated_at, wake_at, reason, resource
+FROM operations WHERE state = 'awaiting_approval' ORDER BY proposed_at, id LIMIT ?;
