@@ -2,19 +2,23 @@
 
 import asyncio
 import contextlib
+import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from building import Run, claimed, life, opened, proposed, responded
 
 from amends.core.chain import GENESIS, unseal
+from amends.core.identity import idempotency_key, operation_id
 from amends.core.model import Event, RunState, fold
 from amends.core.states import SETTLED, Kind, State
 from amends.errors import LedgerIntegrityError, UsageError
 from amends.ledger.memory import BEFORE_CALL
 from amends.ledger.sql import QUERIES
+from amends.ledger.sqlite import SqliteLedger
 from amends.ports.ledger import Applied, NotApplied, Refusal
 
 With = Callable[[Callable[[Any], Awaitable[None]]], None]
@@ -307,6 +311,55 @@ def test_search_finds_exact_words_only(with_ledger: With) -> None:
         assert list(ledger.search("order:%")) == []
 
     with_ledger(body)
+
+
+def test_an_operation_is_found_by_its_key_alone(with_ledger: With) -> None:
+    key = idempotency_key(tenant="acme", action="refund", target="order:1", lineage="int_1")
+    events = proposed(operation_id(key))
+    events[0] = events[0]._replace(facts={**events[0].facts, "key": key})
+
+    async def body(ledger: Any) -> None:
+        run = Run("run_1")
+        await ledger.append(run.opened())
+        await ledger.append(run.next(events))
+        assert [row.id for row in ledger.search(key)] == [operation_id(key)]
+        assert list(ledger.search(key[:-1] + "a")) == []
+
+    with_ledger(body)
+
+
+@pytest.mark.parametrize("wake_at", [9_000, None])
+def test_a_call_that_is_on_its_way_is_unresolved_with_a_wake_and_without(
+    with_ledger: With, wake_at: int | None
+) -> None:
+    async def body(ledger: Any) -> None:
+        for n in range(3):
+            run = Run(f"run_{n}", at=100 * (3 - n))
+            for events in ([opened()], proposed(f"op_{n}"), claimed(f"op_{n}", wake_at=wake_at)):
+                await ledger.append(run.next(events))
+        assert [row.id for row in ledger.unresolved()] == ["op_2", "op_1", "op_0"]
+        assert [row.id for row in ledger.unresolved(limit=2)] == ["op_2", "op_1"]
+        await ledger.append(run.next(responded("op_2")))
+        assert [row.id for row in ledger.unresolved()] == ["op_1", "op_0"]
+
+    with_ledger(body)
+
+
+def test_searches_and_lists_read_indexes_and_not_whole_tables(tmp_path: Path) -> None:
+    async def body() -> list[str]:
+        ledger = SqliteLedger(tmp_path / "ledger.db")
+        await ledger.open()
+        await ledger.close()
+        with sqlite3.connect(tmp_path / "ledger.db") as db:
+            asked = (("search", ("x", "", 1)), ("unresolved", (1,)), ("due", (1, 1)), ("operation", ("x",)))
+            plans = [
+                row[3] for name, values in asked for row in db.execute(f"EXPLAIN QUERY PLAN {QUERIES[name]}", values)
+            ]
+        db.close()
+        return plans
+
+    tables = [line for line in asyncio.run(body()) if line.startswith("SCAN") and "INDEX" not in line]
+    assert tables == []
 
 
 @pytest.mark.requirement("R14")

@@ -33,10 +33,10 @@ _IDLE: Final = frozenset({State.PROPOSED, State.AUTHORIZED, State.PREPARED, Stat
 
 def ending_of(state: RunState) -> Ending | None:
     """The run's ending by its facts; ``None`` while something is going on or the program is not done."""
-    operations = state.operations.values()
-    if any(_in_motion(operation) for operation in operations):
+    unfinished = state.unfinished.values()  # a settled operation is neither in motion nor unresolved
+    if any(_in_motion(operation) for operation in unfinished):
         return None
-    states = {operation.state for operation in operations}
+    states = {operation.state for operation in unfinished}
     if states & {State.OUTCOME_UNKNOWN, State.RECONCILING, State.HUMAN_REQUIRED}:
         return Ending.UNKNOWN
     if states & UNRESOLVED or state.end_state == "failed":
@@ -45,7 +45,9 @@ def ending_of(state: RunState) -> Ending | None:
         return None
     if state.closed == "returned":
         return Ending.COMPLETED
-    return _failed([operation for operation in operations if operation.state not in NOTHING_HAPPENED | _IDLE])
+    return _failed(
+        [operation for operation in state.operations.values() if operation.state not in NOTHING_HAPPENED | _IDLE]
+    )
 
 
 def _failed(happened: list[Operation]) -> Ending:

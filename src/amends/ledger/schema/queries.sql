@@ -115,8 +115,9 @@ ORDER BY opened_at DESC, id DESC LIMIT ?3;
 -- name: search
 SELECT id, run, key, action, target, state, params_hash, attempts, proposed_at, updated_at, wake_at, reason, resource
 FROM operations
-WHERE id = ?1 OR key = ?1 OR run = ?1 OR target = ?1 OR resource = ?1
-ORDER BY proposed_at, id LIMIT ?2;
+WHERE id = ?1 OR (id = ?2 AND key = ?1) OR (key = ?1 AND key NOT GLOB 'am1_*')
+    OR run = ?1 OR target = ?1 OR resource = ?1
+ORDER BY proposed_at, id LIMIT ?3;
 
 -- name: unresolved
 SELECT id, run, key, action, target, state, params_hash, attempts, proposed_at, updated_at, wake_at, reason, resource
@@ -124,7 +125,12 @@ FROM operations
 WHERE state NOT IN (
     'rejected', 'expired', 'cancelled', 'not_committed', 'verified', 'irreversible_effect', 'compensated',
     'proposed', 'awaiting_approval', 'authorized', 'prepared'
-)
+) AND (wake_at IS NULL OR state NOT IN ('committing', 'committed'))
+UNION ALL
+SELECT o.id, o.run, o.key, o.action, o.target, o.state, o.params_hash, o.attempts, o.proposed_at, o.updated_at,
+    o.wake_at, o.reason, o.resource
+FROM runs AS r CROSS JOIN operations AS o ON o.run = r.id
+WHERE r.wake_at IS NOT NULL AND o.wake_at IS NOT NULL AND o.state IN ('committing', 'committed')
 ORDER BY proposed_at, id LIMIT ?;
 
 -- name: all_entries
