@@ -9,7 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from typer.testing import CliRunner
+
 from amends import errors
+from amends.cli import main
 from amends.core.contract import Contract, Mechanism
 from amends.core.states import mermaid
 from amends.destinations.contracts import ALL as CONTRACTS
@@ -72,8 +75,24 @@ def seconds(value: float | None) -> str:
     return "not published" if value is None else f"{value:g} s"
 
 
+def cli() -> str:
+    """Each command: its help as it prints it, and the keys of its JSON."""
+    app, runner, parts = main.build(), CliRunner(), []
+    for command in main.COMMANDS:
+        name = command.__name__
+        said = runner.invoke(app, [name, "--help"], prog_name="amends", env={"COLUMNS": "100"})
+        text = "\n".join(line.rstrip() for line in said.output.strip().splitlines())
+        parts.append(f"## amends {name}\n\n```text\n{text}\n```")
+        keys = getattr(sys.modules[command.__module__], "KEYS", None)
+        if keys:
+            rows = "\n".join(f"| `{key}` | {meaning} |" for key, meaning in keys.items())
+            parts.append(f"With `--json`, each line has:\n\n| key | meaning |\n|---|---|\n{rows}")
+    return "\n\n".join(parts)
+
+
 PARTS = {
     "contracts": (DOCS / "reference/contracts.md", contract_table),
+    "cli": (DOCS / "reference/cli.md", cli),
     "states": (DOCS / "explanation/states.md", states),
     "errors": (DOCS / "reference/errors.md", error_table),
 }
@@ -88,7 +107,7 @@ def with_part(text: str, name: str, part: str) -> str:
     return pattern.sub(lambda _: f"{start}\n{part}\n{end}", text)
 
 
-def main(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     """Write, or with ``--check`` compare. 0 is up to date, 1 is not."""
     stale = []
     for name, (path, make) in PARTS.items():
@@ -108,4 +127,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))

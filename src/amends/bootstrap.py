@@ -74,10 +74,11 @@ class Amends:
         sensitive_key: bytes | None = None,
     ) -> None:
         self.ledger = SqliteLedger(str(ledger).removeprefix("sqlite://"))
+        self.clock = SystemClock()
         self.level = Level(level)
         self._services = Services(
             ledger=self.ledger,
-            clock=SystemClock(),
+            clock=self.clock,
             entropy=SystemEntropy(),
             secrets=secrets or SystemSecrets(),
             policy=policy or AllowAll(),

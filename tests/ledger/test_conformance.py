@@ -2,18 +2,23 @@
 
 import asyncio
 import contextlib
+import sqlite3
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from building import Run, claimed, life, proposed, responded
+from building import Run, claimed, life, opened, proposed, responded
 
 from amends.core.chain import GENESIS, unseal
+from amends.core.identity import idempotency_key, operation_id
 from amends.core.model import Event, RunState, fold
 from amends.core.states import SETTLED, Kind, State
 from amends.errors import LedgerIntegrityError, UsageError
 from amends.ledger.memory import BEFORE_CALL
 from amends.ledger.sql import QUERIES
+from amends.ledger.sqlite import SqliteLedger
 from amends.ports.ledger import Applied, NotApplied, Refusal
 
 With = Callable[[Callable[[Any], Awaitable[None]]], None]
@@ -168,6 +173,22 @@ def test_of_several_refusals_the_first_in_precedence_is_given(with_ledger: With)
     with_ledger(body)
 
 
+@pytest.mark.requirement("R8", "R12", "G2")
+def test_what_was_built_on_a_refused_append_is_refused_as_a_conflict_too(with_ledger: With) -> None:
+    async def body(ledger: Any) -> None:
+        ours, theirs = Run("run_1"), Run("run_1")
+        follower = [ours.opened(), ours.next(proposed("op_1"))]
+        first = theirs.peek([opened()], append_id="theirs")
+        assert await ledger.append(first) == Applied()
+        onto = [GENESIS, follower[0].entry.hash]
+        queued = [replace(append, previous=head) for append, head in zip(follower, onto, strict=True)]
+        answers = await asyncio.gather(*map(ledger.append, queued))
+        assert answers == [CONFLICT] * 2
+        assert ledger.load("run_1") == [first.entry]
+
+    with_ledger(body)
+
+
 @pytest.mark.requirement("G9")
 def test_an_entry_that_was_sealed_onto_something_else_is_refused(with_ledger: With) -> None:
     async def body(ledger: Any) -> None:
@@ -290,6 +311,55 @@ def test_search_finds_exact_words_only(with_ledger: With) -> None:
         assert list(ledger.search("order:%")) == []
 
     with_ledger(body)
+
+
+def test_an_operation_is_found_by_its_key_alone(with_ledger: With) -> None:
+    key = idempotency_key(tenant="acme", action="refund", target="order:1", lineage="int_1")
+    events = proposed(operation_id(key))
+    events[0] = events[0]._replace(facts={**events[0].facts, "key": key})
+
+    async def body(ledger: Any) -> None:
+        run = Run("run_1")
+        await ledger.append(run.opened())
+        await ledger.append(run.next(events))
+        assert [row.id for row in ledger.search(key)] == [operation_id(key)]
+        assert list(ledger.search(key[:-1] + "a")) == []
+
+    with_ledger(body)
+
+
+@pytest.mark.parametrize("wake_at", [9_000, None])
+def test_a_call_that_is_on_its_way_is_unresolved_with_a_wake_and_without(
+    with_ledger: With, wake_at: int | None
+) -> None:
+    async def body(ledger: Any) -> None:
+        for n in range(3):
+            run = Run(f"run_{n}", at=100 * (3 - n))
+            for events in ([opened()], proposed(f"op_{n}"), claimed(f"op_{n}", wake_at=wake_at)):
+                await ledger.append(run.next(events))
+        assert [row.id for row in ledger.unresolved()] == ["op_2", "op_1", "op_0"]
+        assert [row.id for row in ledger.unresolved(limit=2)] == ["op_2", "op_1"]
+        await ledger.append(run.next(responded("op_2")))
+        assert [row.id for row in ledger.unresolved()] == ["op_1", "op_0"]
+
+    with_ledger(body)
+
+
+def test_searches_and_lists_read_indexes_and_not_whole_tables(tmp_path: Path) -> None:
+    async def body() -> list[str]:
+        ledger = SqliteLedger(tmp_path / "ledger.db")
+        await ledger.open()
+        await ledger.close()
+        with sqlite3.connect(tmp_path / "ledger.db") as db:
+            asked = (("search", ("x", "", 1)), ("unresolved", (1,)), ("due", (1, 1)), ("operation", ("x",)))
+            plans = [
+                row[3] for name, values in asked for row in db.execute(f"EXPLAIN QUERY PLAN {QUERIES[name]}", values)
+            ]
+        db.close()
+        return plans
+
+    tables = [line for line in asyncio.run(body()) if line.startswith("SCAN") and "INDEX" not in line]
+    assert tables == []
 
 
 @pytest.mark.requirement("R14")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import sqlite3
 from pathlib import Path
@@ -209,3 +210,44 @@ def test_a_file_that_another_process_makes_meanwhile_is_not_taken_for_a_foreign_
         assert check_identity(db, path) in (0, 1)
         assert others == []
         assert check_identity(db, path) == 1
+
+
+@pytest.mark.requirement("R11", "F03")
+def test_a_name_that_the_disk_does_not_take_is_refused_at_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(connection.os, "fsync", failing)
+    with pytest.raises(LedgerUnavailable, match=r"'.*l\.db' could not be opened: its directory .*Input/output error"):
+        open_close(tmp_path / "l.db")
+
+
+@pytest.mark.requirement("R11", "F03")
+def test_the_names_of_file_and_log_are_synced_when_both_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    fsync = os.fsync
+
+    def watching(descriptor: int) -> None:
+        synced.append((os.path.realpath(f"/proc/self/fd/{descriptor}"), (tmp_path / "l.db-wal").exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(connection.os, "fsync", watching)
+    open_close(tmp_path / "l.db")
+    assert (os.path.realpath(tmp_path), True) in synced
+
+
+def test_an_error_that_ends_the_first_look_is_the_one_that_is_told() -> None:
+    class Failing(sqlite3.Connection):
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            if statement.startswith("PRAGMA application_id"):
+                super().execute("ROLLBACK")  # as SQLite does by itself after an I/O error
+                raise sqlite3.OperationalError("disk I/O error")
+            return super().execute(statement, *values)
+
+    with (
+        contextlib.closing(Failing(":memory:", isolation_level=None)) as db,
+        pytest.raises(sqlite3.OperationalError, match="disk I/O error"),
+    ):
+        check_identity(db, Path("l.db"))

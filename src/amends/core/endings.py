@@ -36,13 +36,13 @@ _IDLE: Final = frozenset({State.PROPOSED, State.AUTHORIZED, State.PREPARED, Stat
 
 def ending_of(state: RunState) -> Ending | None:
     """The run's ending by its facts; ``None`` while something is going on or the program is not done."""
-    operations = state.operations.values()
-    going_on = any(_in_motion(operation) for operation in operations) or any(
+    unfinished = state.unfinished.values()  # a settled operation is neither in motion nor unresolved
+    going_on = any(_in_motion(operation) for operation in unfinished) or any(
         other.wake_at is not None and other.state not in _AT_REST for other in state.joined.values()
     )
     if going_on or state.end_state_at is not None:
         return None
-    states = {operation.state for operation in operations} | {other.state for other in state.joined.values()}
+    states = {operation.state for operation in unfinished} | {other.state for other in state.joined.values()}
     if states & {State.OUTCOME_UNKNOWN, State.RECONCILING, State.HUMAN_REQUIRED}:
         return Ending.UNKNOWN
     if states & UNRESOLVED or state.end_state == "failed":
@@ -51,7 +51,9 @@ def ending_of(state: RunState) -> Ending | None:
         return None
     if state.closed == "returned":
         return Ending.COMPLETED
-    return _failed([operation for operation in operations if operation.state not in NOTHING_HAPPENED | _IDLE])
+    return _failed(
+        [operation for operation in state.operations.values() if operation.state not in NOTHING_HAPPENED | _IDLE]
+    )
 
 
 def _failed(happened: list[Operation]) -> Ending:

@@ -90,6 +90,11 @@ class Operation(NamedTuple):
         """No work is owed for it."""
         return self.state in SETTLED
 
+    @property
+    def unfinished(self) -> bool:
+        """It is not settled, or a pass is planned for it all the same."""
+        return self.state not in SETTLED or self.wake_at is not None
+
 
 class Joined(NamedTuple):
     """An operation of another run that this run asked for as well: same intent, action and target."""
@@ -121,11 +126,23 @@ class RunState(NamedTuple):
     joined: Mapping[str, Joined] = MappingProxyType({})
     end_state_at: int | None = None
     sealed: Mapping[str, Any] = MappingProxyType({})
+    gathered: Mapping[str, Operation] | None = None
+
+    @property
+    def unfinished(self) -> Mapping[str, Operation]:
+        """The operations that are not settled or have a wake.
+
+        A fold keeps them in ``gathered``, so that what is asked of every append does not grow with the run;
+        a state that was put together by hand has them looked for.
+        """
+        if self.gathered is not None:
+            return self.gathered
+        return {name: operation for name, operation in self.operations.items() if operation.unfinished}
 
     @property
     def wake_at(self) -> int | None:
         """When work is next due for the run, if ever."""
-        times = [op.wake_at for op in self.operations.values() if op.wake_at is not None]
+        times = [op.wake_at for op in self.unfinished.values() if op.wake_at is not None]
         times += [other.wake_at for other in self.joined.values() if other.wake_at is not None]
         if self.end_state_at is not None:
             times.append(self.end_state_at)
@@ -140,26 +157,32 @@ def apply(state: RunState, event: Event, at_ms: int) -> RunState:
     Raises:
         IllegalTransition: the table does not allow it; ``state`` is unchanged.
     """
-    if not event.operation or event.kind is Kind.RUN_JOINED:
-        return _apply_run(state, event, at_ms)
-    operations = dict(state.operations)
-    if event.kind is Kind.PROPOSED:
-        if event.operation in operations:
-            raise IllegalTransition(operations[event.operation].state, event.kind)
-        operations[event.operation] = _proposed(event, at_ms)
-    else:
-        operation = operations.get(event.operation)
-        if operation is None:
-            raise IllegalTransition("unknown to the run", event.kind)
-        operations[event.operation] = _apply_operation(operation, event, at_ms)
-    return state._replace(operations=operations, updated_at=at_ms)
+    return advance(state, (event,), at_ms)
+
+
+def advance(state: RunState, events: Iterable[Event], at_ms: int) -> RunState:
+    """``state`` after ``events``, as ``apply`` one by one would make it; the version stays.
+
+    Raises:
+        IllegalTransition: the table does not allow one of them; ``state`` is unchanged.
+    """
+    operations, unfinished, updated_at = dict(state.operations), dict(state.unfinished), state.updated_at
+    for event in events:
+        updated_at, name = at_ms, event.operation
+        if not name or event.kind is Kind.RUN_JOINED:
+            state = _apply_run(state, event, at_ms)
+            continue
+        operation = operations[name] = _next(operations.get(name), event, at_ms)
+        if operation.unfinished:
+            unfinished[name] = operation
+        else:
+            unfinished.pop(name, None)
+    return state._replace(operations=operations, gathered=unfinished, updated_at=updated_at)
 
 
 def fold(state: RunState, events: Iterable[Event], at_ms: int) -> RunState:
     """``state`` after all the events of one entry; the version grows by one."""
-    for event in events:
-        state = apply(state, event, at_ms)
-    return state._replace(version=state.version + 1)
+    return advance(state, events, at_ms)._replace(version=state.version + 1)
 
 
 def _apply_run(state: RunState, event: Event, at_ms: int) -> RunState:
@@ -204,6 +227,16 @@ def _apply_run(state: RunState, event: Event, at_ms: int) -> RunState:
             raise IllegalTransition("not an operation", event.kind)
 
 
+def _next(operation: Operation | None, event: Event, at_ms: int) -> Operation:
+    if event.kind is Kind.PROPOSED:
+        if operation is not None:
+            raise IllegalTransition(operation.state, event.kind)
+        return _proposed(event, at_ms)
+    if operation is None:
+        raise IllegalTransition("unknown to the run", event.kind)
+    return _apply_operation(operation, event, at_ms)
+
+
 def _proposed(event: Event, at_ms: int) -> Operation:
     facts, content = event.facts, event.content
     arguments = {
@@ -239,10 +272,22 @@ def _apply_operation(operation: Operation, event: Event, at_ms: int) -> Operatio
         changes["wake_at"] = event.facts.get("wake_at")
         changes["reason"] = event.facts.get("reason", "")
         changes["detail"] = event.content.get("detail")
-    return operation._replace(state=state, **changes)
+    changes["state"] = state
+    return _with(operation, changes)
 
 
 Changes = dict[str, Any]
+
+
+def _with(operation: Operation, changes: Changes) -> Operation:
+    """``_replace``, which asks for each of the thirty fields whether it changes; here only the changed are touched."""
+    values: list[Any] = list(operation)
+    for name, value in changes.items():
+        values[_PLACES[name]] = value
+    return Operation._make(values)
+
+
+_PLACES: Final = {name: place for place, name in enumerate(Operation._fields)}
 
 
 def _prepared(_: Operation, event: Event, __: int) -> Changes:

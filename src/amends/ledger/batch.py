@@ -50,6 +50,8 @@ def _check(db: sqlite3.Connection, append: Append) -> Outcome:
     if version != entry.seq - 1:
         there = db.execute(_APPEND_ID, (entry.run, entry.seq)).fetchone()
         return Applied(repeated=True) if there == (entry.append_id,) else CONFLICT
+    if append.previous not in (None, head):
+        return CONFLICT  # built on an append of its own writer that was refused
     if entry_hash(head, entry.body) != entry.hash:
         return broken_chain(append)
     for operation in append.new_operations:

@@ -158,7 +158,10 @@ class MemoryLedger:
         if len(entries) != entry.seq - 1:
             there = 0 < entry.seq <= len(entries) and entries[entry.seq - 1].append_id == entry.append_id
             return Applied(repeated=True) if there else CONFLICT
-        if entry_hash(entries[-1].hash if entries else GENESIS, entry.body) != entry.hash:
+        head = entries[-1].hash if entries else GENESIS
+        if append.previous not in (None, head):
+            return CONFLICT
+        if entry_hash(head, entry.body) != entry.hash:
             return broken_chain(append)
         for operation in append.new_operations:
             if operation in self._operations:

@@ -54,7 +54,7 @@ def _identity(db: sqlite3.Connection) -> tuple[int, int, bool]:
         version: int = db.execute(QUERIES["user_version"]).fetchone()[0]
         return application, version, not application and not version and not db.execute(QUERIES["schema"]).fetchall()
     finally:
-        if ours:
+        if ours and db.in_transaction:  # SQLite has rolled back by itself after some errors
             db.execute(QUERIES["rollback"])
 
 

@@ -62,6 +62,8 @@ class Append:
         new_operations: ids among them that must not exist in any run yet.
         acquire: ``(lock name, operation id)`` to take; refused when another operation holds one.
         release: operation ids whose locks are given back.
+        previous: hash of the entry it was built on; another one in that place is a conflict, as another
+            version is. ``None`` leaves only the chain to be checked, and what does not fit it is an error.
     """
 
     entry: Entry
@@ -70,6 +72,7 @@ class Append:
     new_operations: frozenset[str] = field(default_factory=frozenset)
     acquire: tuple[tuple[str, str], ...] = ()
     release: tuple[str, ...] = ()
+    previous: bytes | None = None
 
 
 class Refusal(StrEnum):

@@ -233,9 +233,7 @@ class Driver:
             return Unavailable("the receipt was erased")
         call = self._call(0, self._services.clock.budget_ms() + self._terms.lookup_timeout_ms)
         points.reached("verify.before")
-        said = await observing.verification(
-            self._effect.verify_function, call, Receipt.from_json(operation.receipt)
-        )
+        said = await observing.verification(self._effect.verify_function, call, Receipt.from_json(operation.receipt))
         points.reached("verify.after")
         return observing.blotted_verification(said, self._blotter(call))
 
@@ -281,4 +279,3 @@ class Driver:
             creator=self._terms.contract.creator,
             states=self._terms.accepts,
         )
-

@@ -70,6 +70,7 @@ class RunHandle:
             run=run_row,
             operations=operation_rows,
             new_operations=new,
+            previous=self._head,
             acquire=acquire,
             release=release,
         )

@@ -205,9 +205,7 @@ class Sealed(NamedTuple):
     terms: Terms
 
 
-def read_of(
-    name: str, function: Function, *, destination: Destination | None, basis: str, timeout_s: float
-) -> Read:
+def read_of(name: str, function: Function, *, destination: Destination | None, basis: str, timeout_s: float) -> Read:
     """A read with its parameters checked."""
     return Read(
         name=name,

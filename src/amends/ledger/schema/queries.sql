@@ -117,8 +117,9 @@ ORDER BY opened_at DESC, id DESC LIMIT ?3;
 -- name: search
 SELECT id, run, key, action, target, state, params_hash, attempts, proposed_at, updated_at, wake_at, reason, resource
 FROM operations
-WHERE id = ?1 OR key = ?1 OR run = ?1 OR target = ?1 OR resource = ?1
-ORDER BY proposed_at, id LIMIT ?2;
+WHERE id = ?1 OR (id = ?2 AND key = ?1) OR (key = ?1 AND key NOT GLOB 'am1_*')
+    OR run = ?1 OR target = ?1 OR resource = ?1
+ORDER BY proposed_at, id LIMIT ?3;
 
 -- name: unresolved
 SELECT id, run, key, action, target, state, params_hash, attempts, proposed_at, updated_at, wake_at, reason, resource
@@ -126,7 +127,12 @@ FROM operations
 WHERE state NOT IN (
     'rejected', 'expired', 'cancelled', 'not_committed', 'verified', 'irreversible_effect', 'compensated',
     'proposed', 'awaiting_approval', 'authorized', 'prepared'
-)
+) AND (wake_at IS NULL OR state NOT IN ('committing', 'committed'))
+UNION ALL
+SELECT o.id, o.run, o.key, o.action, o.target, o.state, o.params_hash, o.attempts, o.proposed_at, o.updated_at,
+    o.wake_at, o.reason, o.resource
+FROM runs AS r CROSS JOIN operations AS o ON o.run = r.id
+WHERE r.wake_at IS NOT NULL AND o.wake_at IS NOT NULL AND o.state IN ('committing', 'committed')
 ORDER BY proposed_at, id LIMIT ?;
 
 -- name: all_entries
@@ -181,3 +187,17 @@ DELETE FROM operations;
 
 -- name: lock_drop
 DELETE FROM locks WHERE name = ?;
+
+-- name: runs_page
+SELECT id, version, head, tenant, type, intent, principal, closed, ending, opened_at, updated_at, wake_at, event
+FROM runs
+WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR coalesce(ending, 'waiting') = ?2)
+    AND (?3 IS NULL OR (opened_at, id) < (SELECT opened_at, id FROM runs WHERE id = ?3))
+ORDER BY opened_at DESC, id DESC LIMIT ?4;
+
+-- name: states_of_run
+SELECT state, count(*) FROM operations WHERE run = ? GROUP BY state ORDER BY state;
+
+-- name: awaiting_approval
+SELECT id, run, key, action, target, state, params_hash, attempts, proposed_at, updated_at, wake_at, reason, resource
+FROM operations WHERE state = 'awaiting_approval' ORDER BY proposed_at, id LIMIT ?;

@@ -1,0 +1,1 @@
+"""What an operation costs, measured beside what the disk itself gives. ``main`` is the way in."""

@@ -1,0 +1,113 @@
+"""``amends pending``: what is not settled, whom it waits for, and when recovery looks again."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from amends.cli.options import JsonOption, LedgerOption, ledger_path
+
+if TYPE_CHECKING:
+    from amends.core.model import Operation
+    from amends.ledger.snapshot import Snapshot
+
+KEYS = {
+    "operation": "its id",
+    "run": "the run's id",
+    "action": "the effect's name",
+    "target": "what is changed; `null` where it was erased",
+    "state": "its state",
+    "situation": "what is known about the world (see below)",
+    "waits_for": "`person`, `recovery`, `call` or `program`",
+    "owner": "whom it was handed to; empty where no event says so",
+    "since": "instant from which it is unsettled: its first claim, or when it was proposed",
+    "next_look_at": "instant at which recovery goes on, or `null`",
+    "reason": "the recorded reason; empty where there is none",
+    "because": "the reason in words",
+    "owed": "list of what is still to be done, in words",
+}
+
+LIMIT = 1_000
+_URGENCY = ("person", "recovery", "call", "program")
+
+
+def pending(ledger: LedgerOption = "", json: JsonOption = False) -> None:
+    """List what is not settled, the most urgent first.
+
+    Leaves with 0 when there is nothing, 5 when an outcome is unknown, otherwise 4 when something waits for a
+    person, otherwise 1.
+    """
+    from amends.cli.output import Output
+    from amends.engines.system import SystemClock
+    from amends.ledger.snapshot import snapshot
+
+    out, now = Output(json=json), SystemClock().now_ms()
+    with snapshot(ledger_path(ledger)) as look:
+        found = list(unsettled(look, now=now))
+    found.sort(key=lambda each: (_URGENCY.index(each[1]["waits_for"]), each[1]["since"], each[1]["operation"]))
+    if json:
+        for _, each in found:
+            out.record(each)
+    elif not found:
+        out.line("nothing is pending")
+    else:
+        columns = ("WAITS FOR", "SINCE", "NEXT LOOK", "STATE", "ACTION", "TARGET", "WHY", "OPERATION", "RUN")
+        out.table(columns, [_cells(each) for _, each in found])
+    if len(found) >= LIMIT:
+        typer.echo(f"only the oldest {LIMIT} are listed; settle some and repeat", err=True)
+    raise typer.Exit(exit_code((operation for operation, _ in found), now=now))
+
+
+def unsettled(look: "Snapshot", *, now: int) -> Iterable[tuple["Operation", dict[str, Any]]]:
+    """Every operation that is not settled, folded, with its JSON."""
+    from amends.core.history import History
+
+    read: dict[str, History] = {}
+    for row in look.pending(limit=LIMIT):
+        if row.run not in read:
+            read[row.run] = look.history(row.run)
+        told = read[row.run]
+        yield told.state.operations[row.id], _record(told, row.id, now=now)
+
+
+def _record(told: Any, name: str, *, now: int) -> dict[str, Any]:
+    from amends.core.record import record
+    from amends.core.standing import owed, situation, waits_for
+    from amends.core.wording import because, instant
+
+    operation = told.state.operations[name]
+    return {
+        "operation": operation.id,
+        "run": told.state.id,
+        "action": operation.action,
+        "target": operation.target,
+        "state": operation.state.value,
+        "situation": situation(operation).value,
+        "waits_for": waits_for(operation, now=now).value,
+        "owner": record(told.of(name)).escalated_to,
+        "since": instant(operation.first_claim_at or operation.proposed_at),
+        "next_look_at": None if operation.wake_at is None else instant(operation.wake_at),
+        "reason": operation.reason,
+        "because": because(operation.reason) if operation.reason else "",
+        "owed": owed(operation),
+    }
+
+
+def exit_code(operations: Iterable["Operation"], *, now: int) -> int:
+    """Of what is not settled the least settled counts: unknown, then a person, then work that goes on."""
+    from amends.core.standing import Waits, outcome_unknown, waits_for
+
+    every = list(operations)
+    if any(outcome_unknown(operation, now=now) for operation in every):
+        return 5
+    if any(waits_for(operation, now=now) is Waits.PERSON for operation in every):
+        return 4
+    return 1 if every else 0
+
+
+def _cells(each: dict[str, Any]) -> tuple[object, ...]:
+    waits = f"{each['waits_for']} ({each['owner']})" if each["owner"] else each["waits_for"]
+    target = "(erased)" if each["target"] is None else each["target"]
+    next_look = each["next_look_at"] or "none planned"
+    why = each["because"]
+    return (waits, each["since"], next_look, each["state"], each["action"], target, why, each["operation"], each["run"])

@@ -1,0 +1,181 @@
+"""``runs``, ``show``, ``why`` and ``pending`` on a ledger that the shop left."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commanding import ORDERS, call, on_a_terminal, sell
+
+from amends.cli import pending, runs, show, why
+from amends.core.states import State
+
+ESCAPE = "\x1b"
+
+
+def records(place: Path, *arguments: str) -> list[dict[str, Any]]:
+    ran = call(*arguments, "--ledger", str(place / "ledger.db"), "--json")
+    assert ran.err == ""
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def test_runs_are_listed_newest_first_with_their_endings_and_operations(sold: Path) -> None:
+    found = records(sold, "runs")
+    assert [each["event"] for each in found] == [f"order:{order}" for order in ("killed", *reversed(ORDERS))]
+    endings = {each["event"].removeprefix("order:"): each["ending"] for each in found}
+    assert endings == {
+        "ok": "completed",
+        "declined": "failed_clean",
+        "lost": "completed",
+        "several": "failed_reconciliation_required",
+        "unsure": "waiting",
+        "reversed": "failed_reconciliation_required",
+        "unlooked": "unknown",
+        "killed": "waiting",
+    }
+    assert found[-1]["operations"] == {"verified": 1}
+    assert all(list(each) == list(runs.KEYS) for each in found)
+
+
+def test_runs_are_chosen_by_ending_and_tenant(sold: Path) -> None:
+    assert {each["event"] for each in records(sold, "runs", "--ending", "waiting")} == {"order:unsure", "order:killed"}
+    assert len(records(sold, "runs", "--tenant", "acme")) == len(ORDERS) + 1
+    assert records(sold, "runs", "--tenant", "other") == []
+    refused = call("runs", "--ending", "fine", "--ledger", str(sold / "ledger.db"))
+    assert refused.code == 2
+    assert "name one of completed" in refused.err
+
+
+def test_pages_follow_on_from_each_other_and_lose_nothing(sold: Path) -> None:
+    paged: list[str] = []
+    page = records(sold, "runs", "--limit", "3")
+    while page:
+        paged += [each["run"] for each in page]
+        page = records(sold, "runs", "--limit", "3", "--before", paged[-1])
+    assert paged == [each["run"] for each in records(sold, "runs")]
+    unknown = call("runs", "--before", "run_x", "--ledger", str(sold / "ledger.db"))
+    assert (unknown.code, "there is no run 'run_x'" in unknown.err) == (1, True)
+
+
+@pytest.mark.requirement("R13")
+def test_one_operation_is_found_by_id_key_target_resource_and_run(sold: Path) -> None:
+    [each] = records(sold, "show", "order:reversed")
+    assert list(each) == list(show.KEYS)
+    for name in ("operation", "key", "run"):
+        assert records(sold, "show", each[name]) == [each]
+    assert each["operation"] in {found["operation"] for found in records(sold, "show", "ch_1")}
+
+
+@pytest.mark.requirement("R13", "R14")
+def test_a_record_shows_attempts_lookups_verification_receipt_and_what_is_owed(sold: Path) -> None:
+    [each] = records(sold, "show", "order:lost")
+    [attempt] = each["attempts"]
+    assert (attempt["end"], attempt["reason"], attempt["attempt"]) == ("unknown", "unclassified", 1)
+    assert attempt["claimed_at"] <= attempt["ended_at"] < attempt["budget_ends_at"]
+    assert [(look["pass"], look["found"]) for look in each["lookups"]] == [(1, "found")]
+    assert [(check["result"], check["by"]) for check in each["verification"]] == [("verified", "read")]
+    assert (each["receipt"]["resource"], each["resource"]) == ("ch_1", "ch_1")
+    assert (each["state"], each["owed"], each["waits_for"]) == ("verified", [], "nobody")
+    assert each["arguments"]["note"] == "hello"
+
+
+def test_a_record_in_words_shows_money_as_money_and_foreign_text_escaped(sold: Path) -> None:
+    said = call("show", "order:declined", "--ledger", str(sold / "ledger.db"))
+    assert said.code == 0
+    assert "amount  USD 85.00" in said.out
+    assert r"the card was declined \u{1b}[31m[red]now[/red]\u{202e}" in said.out
+    assert ESCAPE not in said.out
+    assert "\u202e" not in said.out
+
+
+@pytest.mark.parametrize("command", ["show", "why"])
+def test_what_is_not_there_is_answered_with_no(sold: Path, command: str) -> None:
+    said = call(command, "op_nothing\x1b[31m", "--ledger", str(sold / "ledger.db"))
+    assert (said.code, said.out) == (1, "")
+    assert "nothing in" in said.err
+    assert ESCAPE not in said.err
+
+
+def test_pending_says_what_waits_for_whom_the_most_urgent_first(sold: Path) -> None:
+    found = records(sold, "pending")
+    assert [(each["target"], each["waits_for"]) for each in found][:4] == [
+        ("order:several", "person"),
+        ("order:reversed", "person"),
+        ("parcel:unlooked", "person"),
+        ("order:unsure", "recovery"),
+    ]
+    assert found[4]["target"] == "order:killed"
+    assert all(list(each) == list(pending.KEYS) for each in found)
+    assert found[2]["owner"] == "dispatch"
+    assert found[3]["next_look_at"] > found[3]["since"]
+
+
+@pytest.mark.parametrize(
+    ("orders", "code"),
+    [((), 0), (("ok", "lost", "declined"), 0), (("reversed",), 4), (("unsure",), 5), (("reversed", "unsure"), 5)],
+)
+def test_pending_leaves_with_the_least_settled(tmp_path: Path, orders: tuple[str, ...], code: int) -> None:
+    assert sell(tmp_path, *orders) == 0
+    said = call("pending", "--ledger", str(tmp_path / "ledger.db"))
+    assert said.code == code, said.out + said.err
+    assert (said.out == "nothing is pending\n") == (code == 0)
+
+
+def test_why_ends_with_where_it_stands_and_who_must_act(sold: Path) -> None:
+    story = records(sold, "why", "parcel:unlooked")
+    assert all(list(each) == list(why.KEYS) for each in story)
+    assert [each["record"] for each in story][-2:] == ["standing", "ending"]
+    assert story[-2]["owner"] == "dispatch"
+    assert story[-2]["situation"] == "reconciliation_never_ran"
+    assert {each["state"] for each in story if each["operation"]} <= {state.value for state in State}
+
+
+def test_in_a_pipe_nothing_is_coloured_cut_or_folded(sold: Path) -> None:
+    ids = [each["run"] for each in records(sold, "runs")]
+    said = call("runs", "--ledger", str(sold / "ledger.db"), FORCE_COLOR="1", TERM="xterm")
+    assert ESCAPE not in said.out
+    lines = said.out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ids
+    assert max(map(len, lines)) > 80
+
+
+def test_on_a_narrow_terminal_ids_stay_whole_and_markup_is_not_obeyed(sold: Path) -> None:
+    ids = [each["run"] for each in records(sold, "runs")]
+    said = on_a_terminal("runs", "--ledger", str(sold / "ledger.db"), columns=60)
+    assert ESCAPE in said.out
+    assert all(run in said.out for run in ids)
+    shown = on_a_terminal("show", "order:declined", "--ledger", str(sold / "ledger.db"))
+    assert "[red]now[/red]" in re.sub(r"\x1b\[[0-9;]*m|\s", "", shown.out)
+    assert "\x1b[31m" not in shown.out
+
+
+def test_a_ledger_is_named_by_option_url_or_environment(sold: Path) -> None:
+    path = str(sold / "ledger.db")
+    by_option = call("runs", "--ledger", path).out
+    assert call("runs", "--ledger", f"sqlite://{path}").out == by_option
+    assert call("runs", AMENDS_LEDGER=path).out == by_option
+    assert by_option
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX"])
+def test_text_the_terminal_cannot_encode_is_escaped_and_does_not_fail(sold: Path, locale: str) -> None:
+    encoding = {"LC_ALL": locale, "PYTHONIOENCODING": "ascii"}
+    assert call("show", "order:lost", "--ledger", str(sold / "ledger.db"), **encoding).code == 0
+
+
+def test_a_reading_command_changes_and_makes_nothing(shop: Path) -> None:
+    before = {entry.name: (shop / entry.name).read_bytes() for entry in os.scandir(shop)}
+    for command in (
+        ["runs"],
+        ["show", "order:lost"],
+        ["why", "order:unsure"],
+        ["pending"],
+        ["doctor", "--rebuild-check"],
+    ):
+        call(*command, "--ledger", str(shop / "ledger.db"))
+    after = {entry.name: (shop / entry.name).read_bytes() for entry in os.scandir(shop)}
+    for name in ("ledger.db", "made"):
+        assert after[name] == before[name]
+    assert after.get("ledger.db-wal", b"") == before.get("ledger.db-wal", b"")
