@@ -126,6 +126,14 @@ def operation_id(key: str) -> str:
     return _id("op_", "amends operation id 1", _checked_key(key))
 
 
+def operation_of(text: str) -> str:
+    """The operation that ``text``, if it is a key of ours, belongs to; empty for other text."""
+    try:
+        return operation_id(text)
+    except IdentityError:
+        return ""
+
+
 def run_id(tenant: str, event: str) -> str:
     """The id of the run that handles a business event, ``run_`` and 26 characters.
 

@@ -132,5 +132,5 @@ def _never_connected(cause: BaseException | None) -> bool:
         return True
     if not isinstance(cause, requests.exceptions.ConnectionError) or not cause.args:
         return False
-    reason = getattr(cause.args[0], "reason", None)
-    return isinstance(reason, urllib3.exceptions.NewConnectionError)
+    fault = getattr(cause.args[0], "reason", None)
+    return isinstance(fault, urllib3.exceptions.NewConnectionError)

@@ -12,6 +12,7 @@ from typing import Any
 
 from amends.core.chain import ChainBroken, Entry
 from amends.core.history import History, history
+from amends.core.identity import operation_of
 from amends.core.limits import RUN_OPERATIONS_MAX
 from amends.core.model import IllegalTransition
 from amends.errors import LedgerCorrupt
@@ -47,7 +48,7 @@ class Snapshot:
 
     def search(self, text: str) -> Sequence[OperationRow]:
         """Operations whose id, key, run, target or resource is exactly ``text``, oldest first."""
-        return [OperationRow(*row) for row in self._read("search", text, RUN_OPERATIONS_MAX)]
+        return [OperationRow(*row) for row in self._read("search", text, operation_of(text), RUN_OPERATIONS_MAX)]
 
     def pending(self, *, limit: int) -> Sequence[OperationRow]:
         """Operations that are not settled, and those that wait for an approval."""

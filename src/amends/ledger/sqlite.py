@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, ClassVar
 
 from amends.core.chain import Entry
-from amends.core.identity import IdentityError, operation_id
+from amends.core.identity import operation_of
 from amends.errors import UsageError
 from amends.ledger import batch, points, translation
 from amends.ledger.connection import connect
@@ -157,7 +157,7 @@ class SqliteLedger:
 
     def search(self, text: str, *, limit: int = 100) -> Sequence[OperationRow]:
         """Operations whose id, key, run, target or resource is exactly ``text``."""
-        return [OperationRow(*row) for row in self._read("search", text, _operation_of(text), limit)]
+        return [OperationRow(*row) for row in self._read("search", text, operation_of(text), limit)]
 
     def unresolved(self, *, limit: int = 1000) -> Sequence[OperationRow]:
         """Operations that are neither settled nor at rest before a call."""
@@ -260,14 +260,6 @@ class SqliteLedger:
                 self._discard()
                 raise
         return changed
-
-
-def _operation_of(key: str) -> str:
-    """The operation that a key of ours belongs to; empty for other text."""
-    try:
-        return operation_id(key)
-    except IdentityError:
-        return ""
 
 
 __all__ = ["SqliteLedger"]
