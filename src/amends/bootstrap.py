@@ -16,7 +16,7 @@ from amends import errors
 from amends.core.canonical import canonical_hash
 from amends.core.contract import LOCAL, Contract, Lookup, Mechanism
 from amends.core.evidence import Found, Receipt, missing
-from amends.core.identity import TargetTemplate, run_id
+from amends.core.identity import REGISTRATIONS, TargetTemplate, run_id
 from amends.core.model import Event, RunState
 from amends.core.states import Kind
 from amends.core.terms import VERIFY_WITHIN_S, Exposure, Level, Recovery, Retry
@@ -46,9 +46,6 @@ from amends.service.services import AllowAll, Services
 
 DEADLINE_S: Final = 7 * 86_400.0
 """How long a run may stay open whose program does not come back: a week covers every holiday weekend."""
-
-REGISTRATIONS: Final = "amends.registrations"
-"""The run that keeps what was sealed, by a type no program may use."""
 
 
 class Amends:

@@ -15,7 +15,7 @@ run RUN
   TIME  the run of type "sale" was opened for event "order:{order}" by "agent:till"; reason given: "asked"
   TIME  charge on "order:{order}" was proposed under key KEY
   TIME  policy "none", version "0", allowed it
-  TIME  prepared: 4 checks passed (state_fresh: not read: no resource version registered)
+  TIME  prepared: 11 checks passed
   TIME  attempt 1 was claimed by worker WORKER before the call left; it may send until TIME UTC
 """
 LOST = """\
@@ -54,6 +54,7 @@ The run has no ending yet: work is going on, or the program has not left it.
 """,
     "ok": f"""\
   TIME  the destination answered attempt 1: the remote commit succeeded with {RECORD}
+  TIME  the verifying read was started
   TIME  the postcondition was verified by a read of the destination
 {DONE}
 charge on "order:ok" is verified: it happened and was verified, with {RECORD}. Nothing is owed.
@@ -64,6 +65,7 @@ The run's ending is completed: the program is done and nothing is left open.
 {LOST}\
   TIME  reconciliation: lookup 1 was started
   TIME  the lookup found exactly one record with our key: {RECORD}; it was adopted
+  TIME  the verifying read was started
   TIME  the postcondition was verified by a read of the destination
 {DONE}
 charge on "order:lost" is verified: it happened and was verified, with {RECORD}. Nothing is owed.
@@ -72,6 +74,7 @@ The run's ending is completed: the program is done and nothing is left open.
 """,
     "reversed": f"""\
   TIME  the destination answered attempt 1: the remote commit succeeded with {RECORD}
+  TIME  the verifying read was started
   TIME  verification failed: what is there is not what was intended ("the charge was reversed by the bank")
   TIME  the run's ending is failed_reconciliation_required: failed, and what happened still has to be reconciled
   TIME  the program left the run with an exception

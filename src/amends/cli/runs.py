@@ -39,10 +39,12 @@ def runs(
     before: Annotated[
         str, typer.Option(metavar="RUN", help="Only runs older than this one: the next page.", show_default=False)
     ] = "",
+    internal: Annotated[bool, typer.Option("--internal", help="Also the run that keeps the registrations.")] = False,
     json: JsonOption = False,
 ) -> None:
     """List runs, newest first, with their endings and operations."""
     from amends.cli.output import Output
+    from amends.core.identity import REGISTRATIONS
     from amends.ledger.snapshot import snapshot
 
     out = Output(json=json)
@@ -51,7 +53,10 @@ def runs(
         if before and look.run(before) is None:
             typer.echo(f"there is no run {before!r} to go on from; name the last run of the page before", err=True)
             raise typer.Exit(1)
-        found = look.runs(tenant=tenant or None, ending=ending or None, before=before or None, limit=limit)
+        without = "" if internal else REGISTRATIONS
+        found = look.runs(
+            tenant=tenant or None, ending=ending or None, before=before or None, limit=limit, without=without
+        )
         records = [record(look, row) for row in found]
     if json:
         for each in records:

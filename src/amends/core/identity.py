@@ -56,6 +56,9 @@ PART_CHARS_MAX: Final = 128
 REVISION_MAX: Final = 1_000_000
 """The highest revision number: a counter of corrections, not a place to hide a clock or a hash."""
 
+REGISTRATIONS: Final = "amends.registrations"
+"""The type of the run that keeps what was sealed, which no program may use; and its event."""
+
 _ID_CHARS: Final = 26  # 130 bits
 _KEY_DIGEST_BYTES: Final = 20  # 160 bits, 32 characters
 _LENGTH_BYTES: Final = 4

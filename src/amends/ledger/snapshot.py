@@ -38,9 +38,14 @@ class Snapshot:
         rows = self._read("run", run)
         return RunRow(*rows[0]) if rows else None
 
-    def runs(self, *, tenant: str | None, ending: str | None, before: str | None, limit: int) -> list[RunRow]:
-        """Runs, newest first; ``ending`` may be ``waiting``; ``before`` is the run after which a page ended."""
-        return [RunRow(*row) for row in self._read("runs_page", tenant, ending, before, limit)]
+    def runs(
+        self, *, tenant: str | None, ending: str | None, before: str | None, limit: int, without: str = ""
+    ) -> list[RunRow]:
+        """Runs, newest first; ``ending`` may be ``waiting``; ``before`` is the run after which a page ended.
+
+        Runs of the type ``without`` are left out.
+        """
+        return [RunRow(*row) for row in self._read("runs_page", tenant, ending, before, limit, without)]
 
     def states(self, run: str) -> dict[str, int]:
         """How many operations of ``run`` stand in which state."""
@@ -57,7 +62,7 @@ class Snapshot:
 
     def due(self, now_ms: int, *, limit: int) -> list[str]:
         """Runs whose wake is due, oldest first."""
-        return [run for run, _ in self._read("due", now_ms, limit)]
+        return [run for run, _ in self._read("due", now_ms, limit, -1, "")]
 
     def history(self, run: str) -> History:
         """The run's verified steps.

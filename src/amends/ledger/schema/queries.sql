@@ -191,7 +191,7 @@ DELETE FROM locks WHERE name = ?;
 -- name: runs_page
 SELECT id, version, head, tenant, type, intent, principal, closed, ending, opened_at, updated_at, wake_at, event
 FROM runs
-WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR coalesce(ending, 'waiting') = ?2)
+WHERE type <> ?5 AND (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR coalesce(ending, 'waiting') = ?2)
     AND (?3 IS NULL OR (opened_at, id) < (SELECT opened_at, id FROM runs WHERE id = ?3))
 ORDER BY opened_at DESC, id DESC LIMIT ?4;
 
