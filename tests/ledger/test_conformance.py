@@ -351,7 +351,7 @@ def test_searches_and_lists_read_indexes_and_not_whole_tables(tmp_path: Path) ->
         await ledger.open()
         await ledger.close()
         with sqlite3.connect(tmp_path / "ledger.db") as db:
-            asked = (("search", ("x", "", 1)), ("unresolved", (1,)), ("due", (1, 1)), ("operation", ("x",)))
+            asked = (("search", ("x", "", 1)), ("unresolved", (1,)), ("due", (1, 1, -1, "")), ("operation", ("x",)))
             plans = [
                 row[3] for name, values in asked for row in db.execute(f"EXPLAIN QUERY PLAN {QUERIES[name]}", values)
             ]
