@@ -74,32 +74,44 @@ CONTROLS = [
     Control(
         "claim after the call",
         "src/amends/service/driver.py",
-        "        claiming = asyncio.ensure_future(claim)\n",
-        "        claiming = asyncio.ensure_future(claim)\n"
+        "        answer = await self._recorder().claimed(self._handle.decide(decision))\n",
+        "        import asyncio\n"
+        "        claiming = asyncio.ensure_future(self._handle.decide(decision))\n"
         "        await asyncio.sleep(0)\n"
-        "        await self._called(self._call(0, ends_at))\n",
+        "        call = self._call(0, ends_at)\n"
+        "        await self._effect.function(call, **call.arguments)\n"
+        "        answer = await self._recorder().claimed(claiming)\n",
         SERVICE,
     ),
     Control(
         "a lost claim calls all the same",
-        "src/amends/service/driver.py",
-        "        return isinstance(answer, Applied) and any(",
-        "        return any(",
+        "src/amends/service/attempts.py",
+        "    return isinstance(answer, Applied) and any(",
+        "    return any(",
         SERVICE,
     ),
     Control(
         "a refusal after an earlier send believed",
-        "src/amends/service/driver.py",
-        "            if len(call.sends) > 1 and",
-        "            if False and",
+        "src/amends/service/attempts.py",
+        "        if really_sent(call.sends[:-1]) and",
+        "        if False and",
         SERVICE,
     ),
     Control(
         "answered before the append is durable",
-        "src/amends/bootstrap.py",
-        "            if step.do is Do.NOTHING and self._handle.durable:",
-        "            if step.do is Do.NOTHING:",
+        "src/amends/service/run.py",
+        "                if handle.durable and (step.do is Do.NOTHING or late):",
+        "                if step.do is Do.NOTHING or late:",
         SERVICE,
+    ),
+    Control(
+        "response stored after verification",
+        "src/amends/service/attempts.py",
+        "        await recorder.responded(call.attempt, receipt)\n        points",
+        "        if effect.verify_function is not None:\n"
+        "            await effect.verify_function(call, receipt)\n"
+        "        await recorder.responded(call.attempt, receipt)\n        points",
+        "tests/service/test_verification.py",
     ),
     Control(
         "attempt counted at its end",

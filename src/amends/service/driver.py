@@ -262,7 +262,7 @@ class Driver:
     def _blotter(self, call: Call | None) -> Blotter:
         if call is None:
             return Blotter(())
-        return Blotter([*(call.arguments.get(name) for name in self._terms.sensitive), *call.revealed])
+        return Blotter([call.arguments.get(name) for name in self._terms.sensitive], call.revealed)
 
     def _amount(self, operation: Operation) -> Money | None:
         if not self._terms.amount:

@@ -4,6 +4,7 @@ Facts that need I/O — the resource's version, the state before — are read fi
 the claim. Everything else is judged in the claim's own decision, on the newest state.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,15 +42,18 @@ async def read(effect: Effect, operation: Operation, call: Call, blotter: Blotte
     version: str | None = None
     pre_state: Mapping[str, Any] | None = None
     try:
-        if effect.version_function is not None:
-            said = await begin(effect.version_function, call)
-            if not isinstance(said, str) or not said:
-                return Prepared(read_at=now, failed=f"the version read returned {type(said).__name__}, not text")
-            version = said
-        if effect.capture_function is not None and not operation.attempts:
-            pre_state = {"state": blotter.clean(encode(await begin(effect.capture_function, call)))}
+        async with asyncio.timeout(call.remaining_s):
+            if effect.version_function is not None:
+                said = await begin(effect.version_function, call)
+                if not isinstance(said, str) or not said:
+                    return Prepared(read_at=now, failed=f"the version read returned {type(said).__name__}, not text")
+                version = said
+            if effect.capture_function is not None and not operation.attempts:
+                pre_state = {"state": blotter.clean(encode(await begin(effect.capture_function, call)))}
+    except TimeoutError:
+        return Prepared(read_at=now, failed="a hook did not answer within its time budget")
     except CallEnded as end:
-        return Prepared(read_at=now, failed=end.reason)
+        return Prepared(read_at=now, failed=blotter.clean(end.reason))
     except Exception as error:  # noqa: BLE001 — the boundary to user code
         return Prepared(read_at=now, failed=clip(f"it raised {type(error).__name__}"))
     return Prepared(resource_version=version, pre_state=pre_state, read_at=now)

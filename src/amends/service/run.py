@@ -98,7 +98,13 @@ class Run:
         Raises:
             NotCommitted, OutcomeUnknown, VerificationFailed, Conflict, Refused, ReceiptErased: see
                 ``amends.errors``.
+            UsageError: ``if_version`` was given and the effect reads no version.
         """
+        if if_version is not None and effect.version_function is None:
+            raise errors.UsageError(
+                f"if_version={if_version!r} was demanded of {effect.name!r}, which cannot read a version: "
+                f"register @{effect.name}.resource_version"
+            )
         wished = self._wish(effect, again, arguments)
         handle, operation = await self._propose(wished)
         with self._driving(operation):

@@ -12,7 +12,7 @@ import contextlib
 import hmac
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -100,25 +100,32 @@ def shown(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 class Blotter:
-    """Blots sensitive values out of whatever is about to be recorded."""
+    """Blots sensitive values out of whatever is about to be recorded.
 
-    def __init__(self, values: Iterable[object]) -> None:
-        texts = {text for value in values for text in _texts(value) if len(text) >= SHORTEST_BLOTTED}
-        self._texts = sorted(texts, key=len, reverse=True)
+    ``revealed`` may still grow: a secret that a call reveals later is blotted as well.
+    """
+
+    def __init__(self, values: Sequence[object], revealed: Sequence[str] = ()) -> None:
+        self._values, self._revealed = values, revealed
 
     def clean(self, value: Any) -> Any:
         """``value`` (plain JSON) with each sensitive text replaced."""
-        if not self._texts:
+        if not self._values and not self._revealed:
             return value
-        if isinstance(value, str):
-            for text in self._texts:
-                value = value.replace(text, BLOT)
-            return value
-        if isinstance(value, Mapping):
-            return {self.clean(name): self.clean(item) for name, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.clean(item) for item in value]
+        found = {text for hidden in (*self._values, *self._revealed) for text in _texts(hidden)}
+        return _without(value, sorted((text for text in found if len(text) >= SHORTEST_BLOTTED), key=len, reverse=True))
+
+
+def _without(value: Any, texts: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        for text in texts:
+            value = value.replace(text, BLOT)
         return value
+    if isinstance(value, Mapping):
+        return {_without(name, texts): _without(item, texts) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without(item, texts) for item in value]
+    return value
 
 
 def _texts(value: object) -> Iterable[str]:
