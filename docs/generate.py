@@ -4,6 +4,7 @@ A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAM
 outside of the marks is written by hand and left alone.
 """
 
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from amends import errors
+from amends.bootstrap import Amends
 from amends.cli import main
-from amends.core.contract import Contract, Mechanism
+from amends.core.contract import LOCAL, Contract, Mechanism
 from amends.core.states import mermaid
 from amends.destinations.contracts import ALL as CONTRACTS
+from amends.service.registry import Effect
 
 DOCS = Path(__file__).parent
 
@@ -75,6 +78,41 @@ def seconds(value: float | None) -> str:
     return "not published" if value is None else f"{value:g} s"
 
 
+def effect_arguments() -> str:
+    """The arguments of ``Amends.effect`` with their defaults."""
+    parameters = inspect.signature(Amends.effect).parameters
+    rows = ["| argument | default | meaning |", "|---|---|---|"]
+    for names, meaning in described(Amends.effect, "Args:"):
+        for name in names.split(", "):
+            default = parameters[name].default
+            shown = {inspect.Parameter.empty: "required", LOCAL: "here, with no promises"}.get(
+                default, f"`{default!r}`"
+            )
+            rows.append(f"| `{name}` | {shown} | {meaning} |")
+    return "\n".join(rows)
+
+
+def described(thing: object, heading: str) -> list[tuple[str, str]]:
+    """The ``(names, meaning)`` pairs of a docstring's section."""
+    _, _, section = (inspect.getdoc(thing) or "").partition(f"{heading}\n")
+    entries = re.findall(r"^    (\w[\w, ]*): (.*(?:\n     +.*)*)", section, re.MULTILINE)
+    return [(names, plain(meaning)) for names, meaning in entries]
+
+
+def hooks() -> str:
+    """What may be registered beside an effect, as its class says."""
+    entries = re.findall(r"^``(.+?)`` — (.+?)[;.]$", inspect.getdoc(Effect) or "", re.MULTILINE)
+    rows = ["| hook | what it is |", "|---|---|"]
+    return "\n".join(
+        [*rows, *(f"| `{hook.replace('|', chr(92) + '|')}` | {plain(meaning)} |" for hook, meaning in entries)]
+    )
+
+
+def plain(text: str) -> str:
+    """A docstring's text as one line of Markdown, fit for a table."""
+    return " ".join(text.split()).replace("``", "`").replace("|", "\\|")
+
+
 def cli() -> str:
     """Each command: its help as it prints it, and the keys of its JSON."""
     app, runner, parts = main.build(), CliRunner(), []
@@ -93,6 +131,8 @@ def cli() -> str:
 PARTS = {
     "contracts": (DOCS / "reference/contracts.md", contract_table),
     "cli": (DOCS / "reference/cli.md", cli),
+    "effect": (DOCS / "reference/effects.md", effect_arguments),
+    "hooks": (DOCS / "reference/effects.md", hooks),
     "states": (DOCS / "explanation/states.md", states),
     "errors": (DOCS / "reference/errors.md", error_table),
 }

@@ -161,19 +161,23 @@ class Amends:
             name: the action type; part of the identity.
             recovery: ``reversible``, ``compensatable``, ``irreversible`` or ``unknown``; required.
             target: what is changed, as a template over the arguments: ``order:{order_id}``.
-            owner, escalate_to: who answers for it, and who is asked when nobody else can tell.
+            owner: who answers for it.
+            escalate_to: who is asked when nobody else can tell; default: the owner.
             destination: where it is sent, or only the contract of that place.
             retry: attempts and pauses under the same key.
-            execution_timeout_s, lookup_timeout_s: limits of one attempt and of one read, queueing included.
+            execution_timeout_s: limit of one attempt, queueing included.
+            lookup_timeout_s: limit of one lookup, verifying read, version read or capture.
             lookups: passes of reconciliation before a person is asked.
             verify_within_s: how long the postcondition may take to hold.
-            lookup, compensate: ``"escalate"`` where there is none, on purpose.
+            lookup: ``"escalate"`` where there is none, on purpose.
+            compensate: ``"escalate"`` where there is none, on purpose.
             replay_without_lookup: allows G3 (b), where the contract makes that safe.
             amount: the argument that says how much; it is compared with the receipt's.
             accepts: the destination's states that count as done; empty takes any.
             evidence: fields that a receipt must carry to verify by itself.
             exposure: what a failure exposes: ``low``, ``moderate`` or ``high``.
-            retention, postcondition: for people: the retention rule and the expected state, in words.
+            retention: the retention rule in words, for people.
+            postcondition: the expected state in words, for people.
             sensitive: arguments that are recorded sealed and shown masked.
             locks: a scarce resource, as a template: one unsettled operation holds it at a time.
             principals: who may do this; ``None`` admits everybody.

@@ -1,14 +1,13 @@
-"""``recover`` and the entries that delegate: finding the application, driving it, saying what is missing."""
+"""``recover`` and ``bench``: finding the application, driving it, saying what could not be driven."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from commanding import HERE, call, environment, sell
+from commanding import HERE, call, sell
+from typer.testing import CliRunner
 
-from amends.cli import recover
+from amends.cli import main, recover
 
 
 def made(place: Path) -> list[str]:
@@ -38,8 +37,30 @@ def test_after_a_kill_a_pass_finds_the_charge_and_makes_no_second(tmp_path: Path
     assert said.code == 0, said
     [each] = [json.loads(line) for line in said.out.splitlines()]
     assert list(each) == list(recover.KEYS)
-    assert (each["operations"], each["unsettled"]) == ({"verified": 1}, [])
+    assert (each["operations"], each["unsettled"], each["failed"]) == ({"verified": 1}, [], None)
     assert len(made(tmp_path)) == 1
+
+
+@pytest.mark.requirement("R24")
+@pytest.mark.parametrize("format", [(), ("--json",)])
+def test_a_run_that_could_not_be_driven_says_why_and_is_not_taken_for_done(
+    tmp_path: Path, format: tuple[str, ...]
+) -> None:
+    assert sell(tmp_path, "killed") == -9
+    (tmp_path / "other.py").write_text(
+        "from amends import *\n"
+        f"app = Amends({str(tmp_path / 'ledger.db')!r})\n"
+        "app.clock.now_ms = lambda: 4_000_000_000_000\n"
+        "@app.effect('other', recovery='irreversible', target='x', owner='us', lookup='escalate')\n"
+        "async def other(call: Call) -> Receipt: ...\n"
+    )
+    said = call("recover", "other:app", *format, cwd=tmp_path)
+    assert said.code != 0
+    assert "'charge'" in said.out
+    assert "not registered" in said.out
+    if format:
+        [each] = [json.loads(line) for line in said.out.splitlines()]
+        assert "not registered" in each["failed"]
 
 
 def test_a_ledger_that_is_not_there_is_not_made(tmp_path: Path) -> None:
@@ -88,55 +109,10 @@ def test_the_application_is_named_by_the_environment(tmp_path: Path) -> None:
     assert (ran.code, ran.out) == (0, "nothing was due\n")
 
 
-ENTRY = """
-import sys, types
-for name in {parts!r}:
-    part = types.ModuleType(name)
-    part.__path__ = []
-    part.run_command = lambda **options: print(sorted(options.items())) or 3
-    sys.modules[name] = part
-for name in {missing!r}:
-    sys.modules[name] = None
-sys.argv = ["amends", *{arguments!r}]
-if {missing!r}:
-    from amends.cli import demo as entry
-    entry.find_spec = lambda name: None if name in {missing!r} else name
-from amends.cli.main import main
-main()
-"""
+def test_the_benchmark_is_handed_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    from amends.bench import main as benchmark
 
-
-def entry(*arguments: str, parts: tuple[str, ...] = (), missing: tuple[str, ...] = ()) -> tuple[int, str, str]:
-    code = ENTRY.format(arguments=list(arguments), parts=list(parts), missing=list(missing))
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=100, check=False
-    )
-    return ran.returncode, ran.stdout, ran.stderr
-
-
-def test_the_demo_is_handed_its_options_and_its_exit_code_is_kept() -> None:
-    code, out, _ = entry("demo", "refund", "--fault", "all", "--json", "--keep", "d", parts=("amends.demo.main",))
-    given = [("fault", "all"), ("json", True), ("keep", "d"), ("list_", False), ("name", "refund")]
-    assert (code, out) == (3, f"{given}\n")
-
-
-def test_the_benchmark_is_handed_its_options() -> None:
-    code, out, _ = entry("bench", "--quick", parts=("amends.bench", "amends.bench.main"))
-    assert (code, out) == (3, f"{[('directory', None), ('json', False), ('quick', True)]}\n")
-
-
-def test_a_missing_extra_is_named_with_how_to_install_it() -> None:
-    code, _, err = entry("demo", missing=("starlette", "h11"))
-    assert code == 2
-    assert "starlette, h11" in err
-    assert "pip install 'amends[demo]'" in err
-
-
-def test_a_part_that_is_not_installed_is_named() -> None:
-    code, _, err = entry("bench", missing=("amends.bench",))
-    assert (code, "has no 'amends.bench.main'" in err) == (2, True), err
-
-
-def test_an_engine_of_a_later_version_is_refused() -> None:
-    ran = call("demo", "--engine", "temporal")
-    assert (ran.code, "--engine embedded" in ran.err) == (2, True)
+    given: list[dict[str, object]] = []
+    monkeypatch.setattr(benchmark, "run_command", lambda **options: given.append(options) or 3)
+    ran = CliRunner().invoke(main.build(), ["bench", "--quick"])
+    assert (ran.exit_code, given) == (3, [{"directory": None, "json": False, "quick": True}])

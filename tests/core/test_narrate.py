@@ -233,3 +233,30 @@ def test_no_text_of_others_leaves_its_sentence(kind: Kind, facts: dict[str, str]
 def test_an_empty_record_has_no_attempts() -> None:
     assert record([]) == ([], [], [], "")
     assert narration.named(operation(target=None)) == "charge on a target that was erased"
+
+
+@pytest.mark.requirement("R14")
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"how": "deadline"}, "the run's deadline passed and its program had not come back: it was closed"),
+        (
+            {"how": "returned", "end_state": "verified"},
+            "the program left the run normally: it is done; its end state was verified",
+        ),
+        (
+            {"how": "returned", "end_state": "failed", "reason": "end_state_never_confirmed"},
+            "the program left the run normally: it is done; its end state does not hold: "
+            "nobody could say within its time that the run's end state holds",
+        ),
+        (
+            {"how": "raised", "end_state": "pending", "wake_at": NOON},
+            "the program left the run with an exception; its end state does not hold yet; it is asked for again now",
+        ),
+        ({"how": "returned", "end_state": HOSTILE}, None),
+    ],
+)
+def test_how_a_run_was_closed_says_what_of_its_end_state_is_known(facts: dict[str, object], said: str | None) -> None:
+    told = narrate(Event(Kind.RUN_CLOSED, "", facts), NOON, None)
+    assert told.isprintable()
+    assert said in (None, told)

@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from terms import FENCED, QUICK
 
 from amends.bootstrap import Amends, answer
 from amends.core.chain import Entry
-from amends.core.contract import Contract, Lookup, Mechanism
+from amends.core.contract import Contract, Lookup
 from amends.core.evidence import Absent, Found, Observation, Receipt, Unsure
 from amends.core.failures import NotSent, Rejected
 from amends.core.model import Operation
 from amends.core.states import State
-from amends.core.terms import Retry
 from amends.errors import (
     ArgumentsRefused,
     Conflict,
@@ -32,15 +32,7 @@ from amends.ports.ledger import Answer, Append
 from amends.service.call import Call
 from amends.service.registry import Effect
 
-FENCED = Contract(
-    name="fenced",
-    mechanism=Mechanism.IDEMPOTENCY_KEY,
-    key_retention_s=3600,
-    replays_success=True,
-    lookup=Lookup.STRONG,
-)
 UNFENCED = Contract(name="unfenced", lookup=Lookup.STRONG)
-QUICK = Retry(attempts=3, first_delay_s=0.001, delay_s_max=0.01)
 
 Behaviour = Callable[[Call], Awaitable[None]]
 

@@ -3,19 +3,11 @@
 from pathlib import Path
 
 import pytest
+from terms import FENCED
 
 from amends.bootstrap import Amends
-from amends.core.contract import Contract, Lookup, Mechanism
 from amends.core.evidence import Receipt, Verified
 from amends.service.call import Call
-
-FENCED = Contract(
-    name="fenced",
-    mechanism=Mechanism.IDEMPOTENCY_KEY,
-    key_retention_s=3600,
-    replays_success=True,
-    lookup=Lookup.STRONG,
-)
 
 
 @pytest.mark.requirement("R20", "R12", "C01")

@@ -17,6 +17,6 @@ def bench(
     ] = "",
 ) -> None:
     """Measure operations per second beside the disk's own rate of commits."""
-    from amends.cli.delegating import delegate
+    from amends.bench.main import run_command
 
-    raise typer.Exit(delegate("amends.bench.main", json=json, quick=quick, directory=directory or None))
+    raise typer.Exit(run_command(json=json, quick=quick, directory=directory or None))

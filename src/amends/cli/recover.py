@@ -18,6 +18,7 @@ KEYS = {
     "operations": "object: state → how many",
     "unsettled": "list of operation ids that are not settled",
     "next_look_at": "instant at which its work is next due, or `null`",
+    "failed": "why it could not be driven, or `null`",
 }
 
 LIMIT = 1_000
@@ -26,7 +27,8 @@ LIMIT = 1_000
 def recover(app: AppArgument = "", json: JsonOption = False) -> None:
     """Drive what is due once: look up unknown outcomes, retry, verify.
 
-    Leaves with 0 when nothing of what it drove is unsettled, otherwise as `pending` does.
+    Leaves with 0 when nothing of what it drove is unsettled, otherwise as `pending` does; with 1 when a run
+    could not be driven.
     """
     from amends.cli.output import Output
     from amends.cli.pending import exit_code
@@ -37,25 +39,33 @@ def recover(app: AppArgument = "", json: JsonOption = False) -> None:
     with snapshot(path) as look:
         due = look.due(clock.now_ms(), limit=LIMIT)
     with out.progress("one recovery pass"):
-        _drive(application)
+        failed = _drive(application)
     with snapshot(path) as look:
-        states = [look.history(run).state for run in due]
+        states = [look.history(run).state for run in dict.fromkeys([*due, *failed])]
     for state in states:
-        _say(out, state)
+        _say(out, state, failed.get(state.id))
     if not json:
-        out.line(f"{len(states)} run{'' if len(states) == 1 else 's'} driven" if states else "nothing was due")
+        out.line(_summary(len(states), len(failed)))
     left = [op for state in states for op in _unsettled(state)]
-    raise typer.Exit(exit_code(left, now=clock.now_ms()))
+    raise typer.Exit(exit_code(left, now=clock.now_ms()) or bool(failed))
 
 
-def _drive(application: "Amends") -> None:
+def _drive(application: "Amends") -> dict[str, str]:
+    """Why runs could not be driven, by run."""
     import asyncio
 
-    async def once() -> None:
+    async def once() -> dict[str, str]:
         async with application as started:
-            await started.recover()
+            return (await started.recover()).failed
 
-    asyncio.run(once())
+    return asyncio.run(once())
+
+
+def _summary(due: int, failed: int) -> str:
+    if not due:
+        return "nothing was due"
+    rest = f"; {failed} could not be driven" if failed else ""
+    return f"{due - failed} run{'' if due - failed == 1 else 's'} driven{rest}"
 
 
 def _unsettled(state: "RunState") -> Sequence["Operation"]:
@@ -65,9 +75,10 @@ def _unsettled(state: "RunState") -> Sequence["Operation"]:
     return [op for op in state.operations.values() if not op.settled and op.state not in rest]
 
 
-def _say(out: Any, state: "RunState") -> None:
+def _say(out: Any, state: "RunState", failed: str | None) -> None:
     from collections import Counter
 
+    from amends.core.safe_text import visible
     from amends.core.wording import instant
     from amends.ledger.snapshot import WAITING
 
@@ -76,9 +87,11 @@ def _say(out: Any, state: "RunState") -> None:
     ending = state.ending or WAITING
     if out.json:
         next_look_at = None if state.wake_at is None else instant(state.wake_at)
-        values = (state.id, ending, counts, unsettled, next_look_at)
+        values = (state.id, ending, counts, unsettled, next_look_at, failed)
         out.record(dict(zip(KEYS, values, strict=True)))
         return
     out.line(f"run {state.id}: {ending} ({', '.join(f'{count} {name}' for name, count in counts.items())})")
+    if failed is not None:
+        out.line(f"  could not be driven: {visible(failed)}")
     for name in unsettled:
         out.line(f"  not settled: {name}; `amends why {name}` explains it")

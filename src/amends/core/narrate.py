@@ -74,8 +74,23 @@ def _run_closed(it: _Told) -> str:
     words = {
         "returned": "the program left the run normally: it is done",
         "raised": "the program left the run with an exception",
+        "deadline": "the run's deadline passed and its program had not come back: it was closed",
     }
-    return words.get(str(how)) or f"the run was closed: {quoted(how)}"
+    return (words.get(str(how)) or f"the run was closed: {quoted(how)}") + _end_state(it)
+
+
+def _end_state(it: _Told) -> str:
+    words = {
+        "verified": "; its end state was verified",
+        "failed": "; its end state does not hold",
+        "pending": "; its end state does not hold yet",
+        "unavailable": "; its end state could not be asked for",
+    }
+    said = it.facts.get("end_state")
+    if said is None:
+        return ""
+    why = f": {it.why()}" if it.facts.get("reason") else ""
+    return words.get(str(said), f"; its end state is {quoted(said)}") + why + it.wake("it is asked for again")
 
 
 ENDINGS: Final[Mapping[str, str]] = MappingProxyType(

@@ -102,6 +102,8 @@ class Embedded:
                 await self.one_pass()
             except AmendsError as error:
                 log.warning("a recovery pass failed: %s", error.message)
+            except Exception as error:  # noqa: BLE001 — nothing else would drive what is due; its text may hold secrets
+                log.error("a recovery pass failed: %s", type(error).__name__)
             await asyncio.sleep(self._pause_s())
 
     def _pause_s(self) -> float:
