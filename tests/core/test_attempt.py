@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amends.core.attempt import FINDABLE, backoff_ms, claim, ended, responded, unknown
+from amends.core.attempt import COMPLETABLE, FINDABLE, NOTHING_CLAIMED, backoff_ms, claim, ended, responded, unknown
 from amends.core.contract import Contract, Lookup, Mechanism
 from amends.core.evidence import Expectation, Receipt
 from amends.core.failures import Ambiguous, CallEnded, NotSent, Rejected
@@ -223,13 +223,47 @@ def test_a_late_receipt_resolves_or_is_kept_in_every_state(state: State) -> None
     events = respond(current, attempt=1)
     found = after(current, events)
     assert events[0].content["receipt"] == RECEIPT.to_json()
-    if state in FINDABLE:
+    if state in NOTHING_CLAIMED:
+        assert (found.state, found.reason) == (State.RECONCILIATION_REQUIRED, "made_before_any_attempt")
+        assert found.wake_at is None, "the first attempt is not made any more"
+    elif state in FINDABLE:
         assert found.state is State.VERIFIED
         assert found.wake_at is None, "a planned retry is cancelled"
     else:
         assert found.state is state
         assert found.late_receipt == RECEIPT.to_json()
         assert found.wake_at == current.wake_at, "evidence beside changes no plan"
+
+
+CONTRADICTIONS = [
+    "duplicate",
+    "several_matches",
+    "found_not_as_expected",
+    "receipt_mismatch",
+    "partial",
+    "key_conflict",
+    "postcondition",
+    "made_before_any_attempt",
+]
+
+
+@pytest.mark.requirement("R21", "R24", "R25", "G7")
+@pytest.mark.parametrize("reason", CONTRADICTIONS)
+@pytest.mark.parametrize("resource", ["re_1", "re_2"])
+def test_a_contradiction_stays_for_a_person_whatever_receipt_comes_later(reason: str, resource: str) -> None:
+    current = operation(State.RECONCILIATION_REQUIRED, attempts=2, reason=reason, receipt=RECEIPT.to_json())
+    found = after(current, respond(current, Receipt(resource=resource, correlation=KEY), attempt=2))
+    assert (found.state, found.reason) == (State.RECONCILIATION_REQUIRED, reason)
+    assert found.late_receipt is not None, "what came is kept"
+
+
+@pytest.mark.requirement("R20", "R24")
+@pytest.mark.parametrize("reason", sorted(COMPLETABLE))
+def test_what_lacked_only_proof_is_settled_by_a_late_receipt_of_the_same_record(reason: str) -> None:
+    current = operation(State.RECONCILIATION_REQUIRED, attempts=1, reason=reason, receipt=RECEIPT.to_json())
+    assert after(current, respond(current)).state is State.VERIFIED
+    other = after(current, respond(current, Receipt(resource="re_2", correlation=KEY)))
+    assert other.state is State.RECONCILIATION_REQUIRED
 
 
 @pytest.mark.requirement("R24", "R21")

@@ -28,6 +28,7 @@ from amends.errors import (
     Refused,
     RegistrationError,
     UsageError,
+    VerificationFailed,
 )
 from amends.service.call import Call, SyncCall
 from amends.service.registry import Effect
@@ -457,3 +458,42 @@ async def test_evidence_from_outside_settles_an_unknown_outcome_and_plans_no_rep
     assert row is not None
     assert (row.state, row.resource) == ("verified", "r0")
     assert len(place.calls) == 1
+
+
+@pytest.mark.requirement("R21", "R24", "R25", "G7")
+async def test_a_duplicate_stays_for_a_person_when_a_webhook_of_one_of_the_records_comes(tmp_path: Path) -> None:
+    app, place = Amends(tmp_path / "ledger.db"), Place()
+    make = effect_of(app, place)
+
+    async def lost(call: Call, *, name: str, note: Any = "") -> Receipt:
+        place.calls.append(call)
+        raise Ambiguous("no answer")
+
+    async def two(call: Call) -> Observation:
+        return Found(*[Receipt(resource=f"r{n}", correlation=call.key) for n in range(2)])
+
+    make.function, make.lookup_function = lost, two
+    async with app:
+        with pytest.raises(VerificationFailed) as failed:
+            async with app.run("job", event="e:1") as run:
+                await run.do(make, name="a")
+        operation = str(failed.value.operation)
+        await app.evidence(operation, Receipt(resource="r0", correlation=place.calls[0].key))
+        row = app.ledger.operation(operation)
+        assert row is not None
+        assert row.state == "reconciliation_required"
+        assert run.outcome() == "failed_reconciliation_required"
+
+
+@pytest.mark.requirement("R24", "R12")
+async def test_evidence_that_comes_before_the_first_claim_stops_the_send(tmp_path: Path) -> None:
+    app, place = Amends(tmp_path / "ledger.db"), Place()
+    make = effect_of(app, place)
+    async with app:
+        async with app.run("job", event="e:1") as run:
+            operation = await run.propose(make, name="a")
+            key = run.state.operations[operation].key
+            await app.evidence(operation, Receipt(resource="r0", correlation=key))
+            with pytest.raises(VerificationFailed, match="made_before_any_attempt"):
+                await run.do(make, name="a")
+        assert place.calls == []

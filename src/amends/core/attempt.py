@@ -26,10 +26,17 @@ FINDABLE = frozenset(
         State.CANCELLED,
         State.EXPIRED,
         State.HUMAN_REQUIRED,
-        State.RECONCILIATION_REQUIRED,
     }
 )
-"""States in which a receipt that comes late tells us something new."""
+"""States in which a receipt that comes late tells us whether it happened."""
+
+NOTHING_CLAIMED = frozenset({State.PROPOSED, State.AWAITING_APPROVAL, State.AUTHORIZED, State.PREPARED})
+"""States before the first claim: whoever made a record now, no attempt of ours did."""
+
+COMPLETABLE = frozenset({"receipt_incomplete", "verification_pending", "verification_unavailable"})
+"""Reasons of ``reconciliation_required`` that say only that proof was lacking. Every other one is a
+contradiction (a second record, another amount, a part of it), which one more receipt does not take away:
+those stay for a person."""
 
 
 def claim(
@@ -85,7 +92,9 @@ def responded(
     """
     content: dict[str, Any] = {"receipt": receipt.to_json()}
     late = not (operation.state is State.COMMITTING and operation.attempts == attempt)
-    if late and operation.state not in FINDABLE:
+    if operation.state in NOTHING_CLAIMED:
+        return _made_by_nobody(operation, receipt)
+    if late and not _tells(operation, receipt):
         return _beside(operation, receipt, attempt)
     facts: dict[str, Any] = {"attempt": attempt}
     if late:
@@ -112,6 +121,20 @@ def responded(
     else:
         next_event = Event(Kind.POSTCONDITION_VERIFIED, operation.id, {"by": "receipt"})
     return [Event(Kind.RESPONSE_RECEIVED, operation.id, facts, content), next_event]
+
+
+def _tells(operation: Operation, receipt: Receipt) -> bool:
+    """Whether a late receipt decides something; otherwise it is kept beside what is known."""
+    if operation.state is State.RECONCILIATION_REQUIRED:
+        return operation.reason in COMPLETABLE and not _other_resource(operation.receipt, receipt)
+    return operation.state in FINDABLE
+
+
+def _made_by_nobody(operation: Operation, receipt: Receipt) -> list[Event]:
+    """There is a record under the key, and no attempt was ever claimed here: a person finds out who made it."""
+    detail = "there is a record under this key, and nothing was sent from here"
+    content = {"detail": detail, "receipt": receipt.to_json()}
+    return [Event(Kind.MISMATCH_FOUND, operation.id, {"reason": "made_before_any_attempt"}, content)]
 
 
 def _beside(operation: Operation, receipt: Receipt, attempt: int) -> list[Event]:

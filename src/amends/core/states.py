@@ -102,7 +102,12 @@ class Kind(StrEnum):
 
 S, K = State, Kind
 
-_BEFORE_CALL: Final = {K.REJECTED: S.REJECTED, K.EXPIRED: S.EXPIRED, K.CANCELLED: S.CANCELLED}
+_BEFORE_CALL: Final = {
+    K.REJECTED: S.REJECTED,
+    K.EXPIRED: S.EXPIRED,
+    K.CANCELLED: S.CANCELLED,
+    K.MISMATCH_FOUND: S.RECONCILIATION_REQUIRED,  # a record under the key, and nothing was sent from here
+}
 """What may end an operation of which nothing has left."""
 
 _FOUND: Final = {

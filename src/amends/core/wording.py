@@ -40,6 +40,7 @@ REASONS: Final[Mapping[str, str]] = {
     "no_receipt": "the effect's code returned something that is no receipt",
     "duplicate": "another record was made under this key",
     "receipt_mismatch": "the receipt contradicts what was intended",
+    "made_before_any_attempt": "there is a record under this key, and nothing was sent from here",
     "receipt_incomplete": "the receipt lacks evidence that is required",
     "several_matches": "several records match",
     "found_not_as_expected": "the record that was found is not as intended",
