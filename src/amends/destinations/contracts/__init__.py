@@ -10,9 +10,9 @@ request that was sent may still take effect, so that is undeclared everywhere.
 from typing import Final
 
 from amends.core.contract import Contract
-from amends.destinations.contracts import aws, github, kubernetes, stripe
+from amends.destinations.contracts import aws, github, kubernetes, smtp, stripe
 
-ALL: Final[tuple[Contract, ...]] = (*stripe.ALL, *github.ALL, *aws.ALL, *kubernetes.ALL)
+ALL: Final[tuple[Contract, ...]] = (*stripe.ALL, *github.ALL, *aws.ALL, *kubernetes.ALL, *smtp.ALL)
 """Every shipped contract."""
 
 
