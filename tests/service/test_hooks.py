@@ -16,7 +16,7 @@ from terms import FENCED, QUICK
 
 from amends.bootstrap import Amends
 from amends.core.evidence import Absent, Found, Observation, Receipt
-from amends.core.failures import Ambiguous, NotSent
+from amends.core.failures import Ambiguous, NotSent, Rejected
 from amends.core.history import history
 from amends.core.proposal import Verdict
 from amends.core.secret import Secret
@@ -396,6 +396,46 @@ async def test_a_renamed_effect_meets_the_operations_of_its_earlier_name(tmp_pat
     make_thing.lookup(place.find)
     async with later, later.run("job", event="e:1") as run:
         assert await run.do(make_thing, name="a") == one
+    assert len(place.calls) == 1
+
+
+@pytest.mark.requirement("R4", "R5", "G8")
+async def test_a_renamed_effect_meets_every_revision_made_under_its_earlier_names(tmp_path: Path) -> None:
+    place, refusals = Place(), ["no", "no"]
+
+    def named(name: str, target: str, previously: list[Any]) -> tuple[Amends, Effect]:
+        app = Amends(tmp_path / "ledger.db")
+
+        @app.effect(
+            name, recovery="compensatable", target=target, owner="us", destination=FENCED, previously=previously
+        )
+        async def make(call: Call, *, name: str, note: Any = "") -> Receipt:
+            if refusals:
+                raise Rejected(refusals.pop())
+            return await place.make(call)
+
+        make.lookup(place.find)
+        return app, make
+
+    first, second = ("make", "thing:{name}"), ("make_thing", "thing:{name}")
+    app, make = named(*first, [])
+    async with app:
+        with pytest.raises(NotCommitted):
+            async with app.run("job", event="e:1") as run:
+                await run.do(make, name="a", note=1)
+    app, make = named(*second, [first])
+    async with app:
+        with pytest.raises(NotCommitted):
+            async with app.run("job", event="e:1") as run:
+                await run.do(make, name="a", note=2)
+        async with app.run("job", event="e:1") as run:
+            made = await run.do(make, name="a", note=3)
+    for previously in ([first, second], [second, first]):
+        app, make = named("build", "item:{name}", previously)
+        async with app, app.run("job", event="e:1") as run:
+            assert await run.do(make, name="a", note=3) == made
+            with pytest.raises(Conflict):
+                await run.do(make, name="a", note=4)
     assert len(place.calls) == 1
 
 

@@ -10,10 +10,11 @@ from amends import errors
 from amends.core.canonical import CanonicalError, canonical_hash, encode
 from amends.core.evidence import Receipt
 from amends.core.identity import intent_id, run_id
+from amends.core.limits import REVISIONS_MAX
 from amends.core.matrix import Do
 from amends.core.model import Event, Operation, RunState
 from amends.core.proposal import Meeting, Proposal, Verdict, meet, propose, reopen_for_program
-from amends.core.states import SETTLED, Kind, State
+from amends.core.states import NOTHING_HAPPENED, SETTLED, Kind, State
 from amends.ports.ledger import NotApplied, Refusal
 from amends.service import closing
 from amends.service.advance import record_join
@@ -182,9 +183,13 @@ class Run:
     async def _propose(self, wished: Wish, *, only: bool = False) -> tuple[RunHandle, str]:
         """Where the operation of this wish is, once it is recorded: in this run, or in one it meets."""
         proposal = wished.proposal()
-        for earlier in wished.earlier_operations():
-            if (place := self._place(earlier)) is not None:
-                return await self._met(wished, proposal, *place)
+        earlier = self._newest_under_an_earlier_name(wished)
+        if earlier is not None:
+            where, before = earlier
+            asked = replace(proposal, revise=before.refused_before_sending)
+            if meet(where.state, before, asked) is not Meeting.NOTHING_HAPPENED:
+                return await self._met(wished, proposal, where, before)
+            proposal = wished.proposal(after=before)
         while True:
             place = self._place(proposal.operation) if proposal.operation in self.state.joined else None
             handle = place[0] if place else self._handle
@@ -203,6 +208,19 @@ class Run:
                     await self._join(*other)
             elif not isinstance(said, NotApplied):
                 return self._handle, proposal.operation
+
+    def _newest_under_an_earlier_name(self, wished: Wish) -> tuple[RunHandle, Operation] | None:
+        """The last revision of this wish that was proposed before the effect was renamed, if there is one.
+
+        Revisions are counted through: what was revised under one name may have been revised under the next.
+        """
+        newest: tuple[RunHandle, Operation] | None = None
+        for revision in range(REVISIONS_MAX + 1):
+            places = [place for name in wished.earlier_operations(revision) if (place := self._place(name)) is not None]
+            if not places:
+                break
+            newest = next((place for place in places if place[1].state not in NOTHING_HAPPENED), places[0])
+        return newest
 
     def _place(self, operation: str) -> tuple[RunHandle, Operation] | None:
         """The operation and a handle of its run, wherever it is."""

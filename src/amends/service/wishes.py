@@ -53,11 +53,11 @@ class Wish:
             lock=self._target(effect.locks) if effect.locks else "",
         )
 
-    def earlier_operations(self) -> Iterator[str]:
-        """The ids this wish would have under the effect's earlier names and templates."""
+    def earlier_operations(self, revision: int) -> Iterator[str]:
+        """The ids this wish would have as ``revision`` under the effect's earlier names and templates."""
         for name, template in self.effect.previously:
             if not template.check(self.arguments):
-                yield operation_id(self._key(name, self._target(template), 0))
+                yield operation_id(self._key(name, self._target(template), revision))
 
     def shown(self) -> dict[str, Any]:
         """The arguments as a message may show them."""
