@@ -29,6 +29,7 @@ from amends.ports.destination import Destination
 from amends.ports.ledger import NotApplied
 from amends.ports.world import PolicySource, Secrets
 from amends.service.answers import answer
+from amends.service.asking import check_run, leaves_open, receipts_of
 from amends.service.driver import Driver
 from amends.service.registry import (
     Effect,
@@ -368,8 +369,16 @@ class Amends:
             deadline_s: after it nothing new is claimed, and a run nobody came back to is closed.
             wait_s: how long ``run.do`` waits for an outcome to be found out.
         """
-        if type == REGISTRATIONS:
-            raise UsageError(f"the run type {REGISTRATIONS!r} is Amends' own; use another name")
+        check_run(
+            type=type,
+            event=event,
+            tenant=tenant,
+            principal=principal,
+            reason=reason,
+            intent=intent,
+            deadline_s=deadline_s,
+            wait_s=wait_s,
+        )
         await self.begin_recovery()
         run = Run(
             self._services,
@@ -384,10 +393,9 @@ class Amends:
         )
         try:
             yield run
-        except (errors.OutcomeUnknown, errors.AwaitingApproval, errors.LedgerUnavailable):
-            raise
-        except Exception:
-            await run.close("raised")
+        except Exception as error:
+            if not leaves_open(error):
+                await run.close("raised")
             raise
         else:
             await run.close("returned")
@@ -404,15 +412,16 @@ class Amends:
         must carry the correlation key: evidence that could be anybody's is refused.
 
         Raises:
-            UsageError: the operation is not known, or its effect is not registered here.
+            UsageError: it is neither a receipt nor ``Found``, the operation is not known, or its effect is not
+                registered here.
             Refused: the evidence does not say that it is this operation's.
         """
+        receipts = receipts_of(said)
         await self.begin_recovery()
-        row = self.ledger.operation(operation)
+        row = self.ledger.operation(str(operation))
         if row is None:
             raise UsageError(f"no operation {operation!r} is known to {self.ledger.url}")
         sealed = self._services.sealed_as(row.action)
-        receipts = said.matches if isinstance(said, Found) else (said,)
         for receipt in receipts:
             lacking = missing(receipt, sealed.terms.adopt_on)
             if lacking:

@@ -6,14 +6,15 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-from building import Run, life, proposed
+from building import Run, life, opened, proposed
 
-from amends.errors import LedgerCorrupt, LedgerUnavailable
+from amends.errors import LedgerCorrupt, LedgerIntegrityError, LedgerUnavailable
 from amends.ledger import points
 from amends.ledger.rebuild import check
 from amends.ledger.sqlite import SqliteLedger
@@ -207,7 +208,7 @@ def test_several_threads_with_their_own_loops_share_one_ledger(tmp_path: Path) -
 WORKER = """
 import asyncio, json, sys
 sys.path.insert(0, sys.argv[3])
-from building import Run, life, proposed
+from building import Run, life, opened, proposed
 from amends.ledger.sqlite import SqliteLedger
 from amends.ports.ledger import Applied
 
@@ -252,3 +253,19 @@ def test_processes_that_append_to_one_file_never_meet_a_locked_database(tmp_path
     assert [own for own, _ in results] == [480] * 3
     assert sum(won for _, won in results) == 100
     assert check(path) == []
+
+
+@pytest.mark.requirement("R12", "R14")
+@pytest.mark.parametrize("value", [["re_1"], 2**70, "\ud800", object()], ids=["list", "large", "half a pair", "object"])
+def test_a_value_that_cannot_be_stored_is_refused_alone(tmp_path: Path, value: Any) -> None:
+    async def body(ledger: SqliteLedger) -> None:
+        runs = [Run(f"run_{n}") for n in range(3)]
+        appends = [run.next([opened(), *proposed(f"op_{n}")]) for n, run in enumerate(runs)]
+        [row] = appends[1].operations
+        appends[1] = replace(appends[1], operations=(row._replace(resource=value),))
+        answers = await asyncio.gather(*map(ledger.append, appends), return_exceptions=True)
+        assert [type(answer) for answer in answers] == [Applied, LedgerIntegrityError, Applied]
+        assert [ledger.version(run.id) for run in runs] == [1, 0, 1]
+
+    run_with(tmp_path / "ledger.db", body)
+    assert check(tmp_path / "ledger.db") == []

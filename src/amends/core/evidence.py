@@ -7,13 +7,17 @@ with what was intended (``mismatches``)?
 
 An observation is an authoritative read. A lookup answers "is it there?" with ``Found`` (every match,
 never the first one), ``Absent`` or ``Unsure``. A verification answers "is it as it should be?".
+
+Each of them checks its values when it is made (``ToldError``, see ``amends.core.told``).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from amends.core import told
 from amends.core.canonical import decode_value, encode
+from amends.core.limits import REASON_CHARS_MAX
 from amends.core.money import Money
 
 MATCHES_MAX: Final = 100
@@ -32,6 +36,9 @@ class Receipt:
         correlation: our key or reference as the destination stored it.
         creator: who made it, as the destination says.
         detail: further values worth keeping; they must have a canonical form.
+
+    Raises:
+        ToldError: a value is of another type, too long, or cannot be recorded.
     """
 
     resource: str
@@ -41,6 +48,14 @@ class Receipt:
     correlation: str | None = None
     creator: str | None = None
     detail: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        told.text("Receipt.resource", self.resource)
+        for name in ("state", "version", "correlation", "creator"):
+            told.optional_text(f"Receipt.{name}", getattr(self, name))
+        if self.amount is not None and not isinstance(self.amount, Money):
+            raise told.ToldError(f"Receipt.amount is {told.article(self.amount)}, not Money(minor, currency)")
+        told.mapping("Receipt.detail", self.detail)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, without empty fields."""
@@ -76,11 +91,11 @@ class Found:
 
     def __init__(self, *matches: Receipt) -> None:
         if not matches:
-            raise ValueError("Found() needs at least one receipt; use Absent(complete=...) for none")
+            raise told.ToldError("Found() needs at least one receipt; use Absent(complete=...) for none")
         if len(matches) > MATCHES_MAX:
-            raise ValueError(f"Found() takes at most {MATCHES_MAX} receipts, got {len(matches)}")
+            raise told.ToldError(f"Found() takes at most {MATCHES_MAX} receipts, got {len(matches)}")
         if not all(isinstance(match, Receipt) for match in matches):
-            raise TypeError("Found() takes Receipt objects")
+            raise told.ToldError("Found() takes Receipt objects")
         self.matches: tuple[Receipt, ...] = matches
 
     def __repr__(self) -> str:
@@ -99,6 +114,10 @@ class Absent:
     complete: bool
     read: str = ""
 
+    def __post_init__(self) -> None:
+        told.flag("Absent.complete", self.complete)
+        told.text("Absent.read", self.read, REASON_CHARS_MAX)
+
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
@@ -106,6 +125,10 @@ class Unsure:
 
     reason: str
     retry_after_s: float | None = None
+
+    def __post_init__(self) -> None:
+        told.text("Unsure.reason", self.reason)
+        told.pause("Unsure.retry_after_s", self.retry_after_s)
 
 
 Observation = Found | Absent | Unsure
@@ -117,6 +140,9 @@ class Verified:
 
     evidence: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        told.mapping("Verified.evidence", self.evidence)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
@@ -124,6 +150,10 @@ class Pending:
 
     retry_after_s: float | None = None
     evidence: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        told.pause("Pending.retry_after_s", self.retry_after_s)
+        told.mapping("Pending.evidence", self.evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +163,19 @@ class Failed:
     reason: str
     evidence: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        told.text("Failed.reason", self.reason)
+        told.mapping("Failed.evidence", self.evidence)
+
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
     """The verification could not be made."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        told.text("Unavailable.reason", self.reason)
 
 
 Verification = Verified | Pending | Failed | Unavailable

@@ -12,8 +12,14 @@ around a vendor's SDK. Amends' own client raises them too.
 from enum import StrEnum
 from typing import Any, Final
 
-REASON_CHARS_MAX: Final = 500
-"""A reason is a sentence for a person, not a dump: longer ones are cut, visibly."""
+from amends.core import told
+from amends.core.limits import REASON_CHARS_MAX
+
+CODE_CHARS_MAX: Final = 100
+"""A code is a word that programs compare."""
+
+STATUS_MAX: Final = 999
+"""The largest status that any known protocol has."""
 
 
 class Outcome(StrEnum):
@@ -37,7 +43,11 @@ class Interval(StrEnum):
 
 
 class CallEnded(Exception):
-    """Base of what a destination's client, or an effect function, says about the end of a call."""
+    """Base of what a destination's client, or an effect function, says about the end of a call.
+
+    It never refuses to be made: that would turn a classified end into an unclassified one. A value that
+    cannot be recorded is left out, or replaced by words that say what was there.
+    """
 
     outcome: Outcome = Outcome.UNKNOWN
 
@@ -50,12 +60,12 @@ class CallEnded(Exception):
         interval: Interval | None = None,
         code: str | None = None,
     ) -> None:
-        super().__init__(clip(reason))
         self.reason = clip(reason)
-        self.status = status
-        self.retry_after_s = retry_after_s
-        self.interval = interval
-        self.code = code
+        super().__init__(self.reason)
+        self.status = told.number(status, STATUS_MAX)
+        self.retry_after_s = told.seconds(retry_after_s)
+        self.interval = interval if isinstance(interval, Interval) else None
+        self.code = None if code is None else told.sentence(code, CODE_CHARS_MAX)
 
     def facts(self) -> dict[str, Any]:
         """What may be chained: no text from the destination."""
@@ -95,5 +105,4 @@ class Ambiguous(CallEnded):
 
 def clip(text: str, chars_max: int = REASON_CHARS_MAX) -> str:
     """``text`` on one line and at most ``chars_max`` long; what is cut is marked."""
-    line = " ".join(text.split())
-    return line if len(line) <= chars_max else line[: chars_max - 1] + "…"
+    return told.sentence(text, chars_max)

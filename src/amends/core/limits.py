@@ -22,3 +22,6 @@ RESPONSE_BYTES_MAX: Final = 256 * 1024
 
 BACKOFF_MS_MAX: Final = 15 * 60 * 1000
 """The longest pause between two passes; a lookup that fails all night is still asked every quarter hour."""
+
+VALUE_CHARS_MAX: Final = 2_000
+"""One value of a receipt, an id above all: the longest known ids are URLs, and servers refuse longer ones."""

@@ -1,8 +1,10 @@
 """Verification: the postcondition, read apart from the response (R20)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from amends.core.backoff import backoff_ms
+from amends.core.canonical import encode
 from amends.core.evidence import Failed, Pending, Receipt, Unavailable, Verification, Verified, missing
 from amends.core.failures import clip
 from amends.core.limits import BACKOFF_MS_MAX
@@ -38,15 +40,19 @@ def verified(operation: Operation, terms: Terms, verification: Verification, *, 
     """What a verifying read leads to. *Pending* and *unavailable* are asked again until the deadline."""
     match verification:
         case Verified():
-            read = {} if verification.evidence is None else {"evidence": dict(verification.evidence)}
+            read = _evidence(verification.evidence)
             return [Event(Kind.POSTCONDITION_VERIFIED, operation.id, {"by": "read"}, read)]
         case Failed():
-            content = {"detail": clip(verification.reason)}
+            content = {"detail": clip(verification.reason), **_evidence(verification.evidence)}
             return [Event(Kind.POSTCONDITION_FAILED, operation.id, {"reason": "postcondition"}, content)]
         case Pending():
             return _wait(operation, terms, "pending", verification.retry_after_s, "", now=now, jitter=jitter)
         case Unavailable():
             return _wait(operation, terms, "unavailable", None, verification.reason, now=now, jitter=jitter)
+
+
+def _evidence(read: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {} if read is None else {"evidence": encode(dict(read))}
 
 
 def _wait(

@@ -37,6 +37,7 @@ REASONS: Final[Mapping[str, str]] = {
     "response_lost": "the call left and no certain answer came back",
     "after_a_send": "an earlier request of the same attempt had left already",
     "unclassified": "the effect's code raised an error that nobody classified",
+    "answer_refused": "what the effect answered cannot be recorded",
     "no_receipt": "the effect's code returned something that is no receipt",
     "duplicate": "another record was made under this key",
     "receipt_mismatch": "the receipt contradicts what was intended",

@@ -6,6 +6,8 @@ a run was opened or an operation proposed is written once, so a value that was e
 """
 
 import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from amends.core.chain import GENESIS, entry_hash
 from amends.errors import LedgerIntegrityError
@@ -30,6 +32,44 @@ def put(db: sqlite3.Connection, append: Append) -> Outcome:
     if outcome is APPLIED:
         _write(db, append)
     return outcome
+
+
+def put_all(db: sqlite3.Connection, appends: Sequence[Append], begin_anew: Callable[[], None]) -> list[Outcome]:
+    """Apply each of ``appends``. One whose values SQLite cannot hold is refused alone: the transaction is
+    begun anew without it, so its neighbours never notice it.
+    """
+    refused: dict[int, LedgerIntegrityError] = {}
+    while True:
+        outcomes: list[Outcome] = []
+        for place, append in enumerate(appends):
+            try:
+                outcomes.append(refused.get(place) or put(db, append))
+            except UNSTORABLE as error:
+                refused[place] = _unstorable(append, error)
+                break
+        else:
+            return outcomes
+        begin_anew()
+
+
+UNSTORABLE: Final = (
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+    OverflowError,
+    UnicodeEncodeError,
+)
+"""What a value raises that cannot be bound: another type, too large, or no text."""
+
+
+def _unstorable(append: Append, error: Exception) -> LedgerIntegrityError:
+    entry = append.entry
+    return LedgerIntegrityError(
+        f"entry {entry.seq} of run {entry.run!r} was refused: one of its values cannot be stored "
+        f"({type(error).__name__}); nothing of it was written",
+        run=entry.run,
+        seq=entry.seq,
+    )
 
 
 def broken_chain(append: Append) -> LedgerIntegrityError:

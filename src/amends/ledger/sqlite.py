@@ -197,7 +197,7 @@ class SqliteLedger:
             raise Busy
         try:
             db = self._begin(wait)
-            outcomes = [batch.put(db, append) for append in appends]
+            outcomes = batch.put_all(db, appends, lambda: self._begin_anew(db, wait))
             applied = outcomes.count(batch.APPLIED)
             points.reached("ledger.before_commit")
             db.execute(COMMIT if applied else ROLLBACK)
@@ -235,6 +235,10 @@ class SqliteLedger:
                 raise Busy from None
             raise
         return db
+
+    def _begin_anew(self, db: sqlite3.Connection, wait: bool) -> None:
+        db.execute(ROLLBACK)
+        self._begin(wait)
 
     def _discard(self) -> None:
         """Roll back and throw the write connection away; the next use opens a new one."""

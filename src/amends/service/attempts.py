@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from amends.core import attempt
+from amends.core import attempt, told
 from amends.core.evidence import Expectation, Receipt
 from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, Outcome
 from amends.core.model import Event, Operation, RunState
@@ -138,6 +138,8 @@ async def _called(effect: Effect, call: Call, recorder: Recorder) -> Receipt:
         if really_sent(call.sends[:-1]) and end.outcome is not Outcome.PARTIAL:
             raise Ambiguous(f"after an earlier send: {end.reason}", status=end.status, code="after_a_send") from end
         raise
+    except told.ToldError as error:
+        raise Ambiguous(f"what the effect answered cannot be recorded: {error}", code="answer_refused") from error
     except TimeoutError as error:
         raise Ambiguous("no answer within the attempt's time budget", interval=Interval.EXECUTION) from error
     except Exception as error:
@@ -159,7 +161,10 @@ async def _in_thread(effect: Effect, call: Call, recorder: Recorder) -> Any:
 
 def _checked(receipt: Any) -> Receipt:
     if not isinstance(receipt, Receipt):
-        raise Ambiguous(f"the effect returned {type(receipt).__name__}, not a Receipt", code="no_receipt")
+        raise Ambiguous(
+            f"the effect returned {told.article(receipt)}, not a Receipt(resource=...): its code has to be mended",
+            code="no_receipt",
+        )
     return receipt
 
 

@@ -7,6 +7,7 @@ never "failed".
 import asyncio
 from typing import Any
 
+from amends.core import told
 from amends.core.evidence import (
     Absent,
     Failed,
@@ -28,21 +29,24 @@ from amends.service.threads import begin
 
 async def look(lookup: Function, call: Call) -> Observation:
     """What ``lookup`` says."""
-    said = await _read(lookup, call)
+    said = await _said(lookup, call)
     if isinstance(said, Found | Absent | Unsure):
         return said
-    return Unsure(said if isinstance(said, str) else f"the lookup returned {type(said).__name__}")
+    return Unsure(told.sentence(said) if isinstance(said, str) else f"the lookup returned {told.article(said)}")
 
 
 async def verification(verify: Function, call: Call, subject: object) -> Verification:
     """What ``verify`` says of ``subject``: a receipt, or a run that has ended."""
-    said = await _read(verify, call, subject)
+    said = await _said(verify, call, subject)
     if isinstance(said, Verified | Pending | Failed | Unavailable):
         return said
-    return Unavailable(said if isinstance(said, str) else f"the verification returned {type(said).__name__}")
+    return Unavailable(
+        told.sentence(said) if isinstance(said, str) else f"the verification returned {told.article(said)}"
+    )
 
 
-async def _read(function: Function, call: Call, *args: Any) -> object:
+async def _said(function: Function, call: Call, *args: Any) -> object:
+    """What it returned; text is why there is no answer."""
     try:
         async with asyncio.timeout(call.remaining_s):
             return await begin(function, call, *args)
@@ -50,6 +54,8 @@ async def _read(function: Function, call: Call, *args: Any) -> object:
         return "no answer in time"
     except CallEnded as end:
         return end.reason
+    except told.ToldError as error:
+        return str(error)
     except Exception as error:  # noqa: BLE001 — the boundary to user code
         return clip(f"it raised {type(error).__name__}")
 

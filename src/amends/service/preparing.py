@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from amends.core import told
 from amends.core.canonical import encode
 from amends.core.failures import CallEnded, clip
 from amends.core.matrix import Do
@@ -44,14 +45,15 @@ async def read(effect: Effect, operation: Operation, call: Call, blotter: Blotte
     try:
         async with asyncio.timeout(call.remaining_s):
             if effect.version_function is not None:
-                said = await begin(effect.version_function, call)
-                if not isinstance(said, str) or not said:
-                    return Prepared(read_at=now, failed=f"the version read returned {type(said).__name__}, not text")
-                version = said
+                version = told.text("the version that was read", await begin(effect.version_function, call))
+                if not version:
+                    return Prepared(read_at=now, failed="the version read returned no version")
             if effect.capture_function is not None and not operation.attempts:
                 pre_state = {"state": blotter.clean(encode(await begin(effect.capture_function, call)))}
     except TimeoutError:
         return Prepared(read_at=now, failed="a hook did not answer within its time budget")
+    except told.ToldError as error:
+        return Prepared(read_at=now, failed=str(error))
     except CallEnded as end:
         return Prepared(read_at=now, failed=blotter.clean(end.reason))
     except Exception as error:  # noqa: BLE001 — the boundary to user code
@@ -111,7 +113,7 @@ def _intent(state: RunState, now: int) -> str:
 def _authority(services: Services, state: RunState, operation: Operation, amount: Money | None) -> str:
     terms = services.sealed_as(operation.action).terms
     facts = policy_facts(state, verb="commit", action=operation.action, target=operation.target, terms=terms)
-    verdict = services.policy.decide({**facts, "amount": amount})
+    verdict = services.judged({**facts, "amount": amount})
     if not verdict.allowed:
         return f"no: policy {verdict.policy} {verdict.policy_version} denies it"
     return f"ok: policy {verdict.policy} {verdict.policy_version}"

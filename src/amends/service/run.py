@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from amends import errors
+from amends.core import told
 from amends.core.canonical import CanonicalError, canonical_hash, encode
 from amends.core.evidence import Receipt
 from amends.core.identity import intent_id, run_id
@@ -101,11 +102,7 @@ class Run:
                 ``amends.errors``.
             UsageError: ``if_version`` was given and the effect reads no version.
         """
-        if if_version is not None and effect.version_function is None:
-            raise errors.UsageError(
-                f"if_version={if_version!r} was demanded of {effect.name!r}, which cannot read a version: "
-                f"register @{effect.name}.resource_version"
-            )
+        _check_version(effect, if_version)
         wished = self._wish(effect, again, arguments)
         handle, operation = await self._propose(wished)
         with self._driving(operation):
@@ -149,7 +146,7 @@ class Run:
         version = value[1] if isinstance(value, tuple) and len(value) == 2 else None
         facts = {"read": read.name, "basis": read.basis, "params_hash": params_hash, "read_at": clock.now_ms()}
         if version is not None:
-            facts["version"] = str(version)
+            facts["version"] = told.text(f"the version of read {read.name!r}", str(version))
         self._reads = [*self._reads, Event(Kind.RUN_READ, "", facts, {"arguments": encoded})][-READS_MAX:]
         return value
 
@@ -289,7 +286,7 @@ class Run:
         facts = policy_facts(
             state, verb="propose", action=proposal.terms.action, target=proposal.target, terms=proposal.terms
         )
-        return self._services.policy.decide({**facts, "amount": wished.amount})
+        return self._services.judged({**facts, "amount": wished.amount})
 
     def _as_opened(self) -> RunState:
         facts = self._opened.facts
@@ -338,3 +335,17 @@ class Run:
         now = handle.state.operations[name].state
         if known is not None and known.state is not now and (now in SETTLED or known.state is State.COMMITTING):
             await record_join(self._handle, name, handle.id, now, self._services)
+
+
+def _check_version(effect: Effect, if_version: str | None) -> None:
+    if if_version is None:
+        return
+    if type(if_version) is not str or not if_version:
+        raise errors.UsageError(
+            f"if_version={if_version!r} demands nothing; pass the version that the decision rests on, or leave it out"
+        )
+    if effect.version_function is None:
+        raise errors.UsageError(
+            f"if_version={if_version!r} was demanded of {effect.name!r}, which cannot read a version: "
+            f"register @{effect.name}.resource_version"
+        )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from amends.core import told
 from amends.core.proposal import Verdict
 from amends.errors import UsageError
 from amends.ports.ledger import Ledger
@@ -23,6 +24,11 @@ class AllowAll:
 _ALLOWED = Verdict(True, "none", "0")
 
 
+def _denied(why: str) -> Verdict:
+    """No answer is no permission."""
+    return Verdict(False, "amends", "1", why)
+
+
 @dataclass(slots=True, kw_only=True)
 class Services:
     """One application's ledger, ports and sealed registrations.
@@ -40,6 +46,22 @@ class Services:
     sealed: Mapping[str, Sealed] = field(default_factory=dict)
     run_types: Mapping[str, RunType] = field(default_factory=dict)
     driven: dict[str, int] = field(default_factory=dict)
+
+    def judged(self, facts: Mapping[str, object]) -> Verdict:
+        """What policy says of ``facts``. A policy that raises, or says anything but yes or no, denies."""
+        try:
+            said: object = self.policy.decide(facts)
+        except Exception as error:  # noqa: BLE001 — the boundary to user code
+            return _denied(f"policy raised {type(error).__name__}")
+        if not isinstance(said, Verdict):
+            return _denied(f"policy returned {told.article(said)}, not a Verdict")
+        try:
+            told.flag("Verdict.allowed", said.allowed)
+            for name in ("policy", "policy_version", "reason"):
+                told.text(f"Verdict.{name}", getattr(said, name))
+        except told.ToldError as error:
+            return _denied(str(error))
+        return said
 
     def handle(self, run: str) -> RunHandle:
         """The run ``run``, loaded."""
