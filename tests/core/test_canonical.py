@@ -20,7 +20,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rfc8785_vectors import VECTORS, Vector
 
-from amends.core import canonical
 from amends.core.canonical import (
     CANONICAL_BYTES_MAX,
     DECIMAL_DIGITS_MAX,
@@ -35,6 +34,7 @@ from amends.core.canonical import (
     digest,
     encode,
 )
+from amends.core.canonical.encoding import Walk
 from amends.core.money import MINOR_UNITS_MAX, Money
 
 pytestmark = pytest.mark.requirement("R7")
@@ -497,7 +497,7 @@ def test_a_value_that_repeats_itself_without_end_is_refused_early() -> None:
 
 @given(values)
 def test_the_early_bound_never_refuses_what_fits(value: Any) -> None:
-    walk = canonical._Walk()
+    walk = Walk()
     walk.encode(value, None, 0)
     assert CANONICAL_BYTES_MAX - walk.bytes_left <= len(canonical_bytes(value)) + 1
 
