@@ -27,7 +27,7 @@ from amends.errors import RegistrationError, UsageError
 from amends.ledger.sqlite import SqliteLedger
 from amends.ports.destination import Destination
 from amends.ports.ledger import NotApplied
-from amends.ports.world import PolicySource, Secrets
+from amends.ports.world import Clock, PolicySource, Secrets
 from amends.service.answers import answer
 from amends.service.asking import check_run, leaves_open, receipts_of
 from amends.service.driver import Driver
@@ -60,6 +60,7 @@ class Amends:
         secrets: where ``Secret`` arguments are read; default: ``env:NAME`` and ``file:/path``.
         sensitive_key: 32 bytes that seal sensitive arguments; default: the file ``<ledger>.key``, made
             when it is first needed.
+        clock: what time it is, for tests and rehearsals; default: the machine's clock.
     """
 
     def __init__(
@@ -70,9 +71,10 @@ class Amends:
         policy: PolicySource | None = None,
         secrets: Secrets | None = None,
         sensitive_key: bytes | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.ledger = SqliteLedger(str(ledger).removeprefix("sqlite://"))
-        self.clock = SystemClock()
+        self.clock: Clock = clock or SystemClock()
         self.level = Level(level)
         self._services = Services(
             ledger=self.ledger,

@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from amends.cli.bench import bench
+from amends.cli.demo import demo
 from amends.cli.doctor import doctor
 from amends.cli.pending import pending
 from amends.cli.recover import recover
@@ -27,7 +28,7 @@ from amends.errors import AmendsError
 FAULT_OF_OURS = 70
 MESSAGE_CHARS_MAX = 8_000
 
-COMMANDS = (runs, show, why, pending, recover, doctor, bench)
+COMMANDS = (demo, runs, show, why, pending, recover, doctor, bench)
 
 
 def _version(wanted: bool) -> None:
