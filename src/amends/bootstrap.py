@@ -73,9 +73,9 @@ class Amends:
         sensitive_key: bytes | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.ledger = SqliteLedger(str(ledger).removeprefix("sqlite://"))
+        self.ledger: SqliteLedger = SqliteLedger(str(ledger).removeprefix("sqlite://"))
         self.clock: Clock = clock or SystemClock()
-        self.level = Level(level)
+        self.level: Level = Level(level)
         self._services = Services(
             ledger=self.ledger,
             clock=self.clock,

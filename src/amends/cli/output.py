@@ -25,7 +25,7 @@ class Output:
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
-        self.terminal = not json and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self.terminal: bool = not json and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
     def record(self, record: Mapping[str, Any]) -> None:
         """One JSON object on one line, in ASCII."""

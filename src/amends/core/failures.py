@@ -60,12 +60,12 @@ class CallEnded(Exception):
         interval: Interval | None = None,
         code: str | None = None,
     ) -> None:
-        self.reason = clip(reason)
+        self.reason: str = clip(reason)
         super().__init__(self.reason)
-        self.status = told.number(status, STATUS_MAX)
-        self.retry_after_s = told.seconds(retry_after_s)
-        self.interval = interval if isinstance(interval, Interval) else None
-        self.code = None if code is None else told.sentence(code, CODE_CHARS_MAX)
+        self.status: int | None = told.number(status, STATUS_MAX)
+        self.retry_after_s: float | None = told.seconds(retry_after_s)
+        self.interval: Interval | None = interval if isinstance(interval, Interval) else None
+        self.code: str | None = None if code is None else told.sentence(code, CODE_CHARS_MAX)
 
     def facts(self) -> dict[str, Any]:
         """What may be chained: no text from the destination."""

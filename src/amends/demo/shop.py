@@ -24,7 +24,7 @@ from amends.destinations.http import HttpDestination
 from amends.destinations.smtp import Mail, SmtpClient, key_of, message_id
 from amends.ports.world import Clock
 from amends.service.call import Call
-from amends.service.registry import Effect
+from amends.service.registry import Effect, Read
 from amends.testing.rehearsal.world import World
 
 LAG_S: Final = 5.0
@@ -84,18 +84,20 @@ class Shop:
     """The application over the destinations of ``world``; only those that are there get effects."""
 
     def __init__(self, ledger: Path, world: World, *, clock: Clock | None = None) -> None:
-        self.app = Amends(ledger, clock=clock)
+        self.app: Amends = Amends(ledger, clock=clock)
         self._world = world
         payments, warehouse = self._at("payments", PAYMENTS), self._at("warehouse", WAREHOUSE)
         carrier, crm, mailbox = self._at("carrier", UNFENCED), self._at("crm", UNFENCED), self._at("mail", MAIL)
         relay = SmtpClient(*world.mail.smtp_address, domain=MAIL_DOMAIN)
-        self.capture_payment = _capture_payment(self.app, payments)
-        self.issue_refund = _issue_refund(self.app, payments)
-        self.reserve_stock = _reserve_stock(self.app, warehouse)
-        self.create_shipment = _create_shipment(self.app, carrier)
-        self.note_refund = _note_refund(self.app, crm)
-        self.send_mail = _send_mail(self.app, mailbox, relay)
-        self.charge_of = self.app.read("charge_of", basis="support may read payments", destination=payments)(_charge_of)
+        self.capture_payment: Effect = _capture_payment(self.app, payments)
+        self.issue_refund: Effect = _issue_refund(self.app, payments)
+        self.reserve_stock: Effect = _reserve_stock(self.app, warehouse)
+        self.create_shipment: Effect = _create_shipment(self.app, carrier)
+        self.note_refund: Effect = _note_refund(self.app, crm)
+        self.send_mail: Effect = _send_mail(self.app, mailbox, relay)
+        self.charge_of: Read = self.app.read("charge_of", basis="support may read payments", destination=payments)(
+            _charge_of
+        )
 
     def _at(self, name: str, contract: Contract) -> HttpDestination:
         return self.app.destination(name, base_url=self._world[name].url, contract=contract)

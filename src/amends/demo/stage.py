@@ -54,10 +54,11 @@ class Stage:
     """Destinations, ledger and clock in ``directory``; a context manager that stops what it started."""
 
     def __init__(self, directory: Path, tell: Tell) -> None:
-        self.directory, self._tell = directory, tell
-        self.ledger = directory / "ledger.db"
-        self.world = World(directory / "world", destinations=DESTINATIONS)
-        self.clock = MovedClock(directory / "clock")
+        self.directory: Path = directory
+        self._tell = tell
+        self.ledger: Path = directory / "ledger.db"
+        self.world: World = World(directory / "world", destinations=DESTINATIONS)
+        self.clock: MovedClock = MovedClock(directory / "clock")
 
     def __enter__(self) -> "Stage":
         try:
@@ -118,9 +119,11 @@ class Performance:
     """One run of one scenario on ``stage``; a context manager that leaves no worker behind."""
 
     def __init__(self, stage: Stage, scenario: Scenario, order: str) -> None:
-        self.stage, self.scenario, self.order = stage, scenario, order
-        self.event = scenario.event.format(order=order)
-        self.run = run_id(TENANT, self.event)
+        self.stage: Stage = stage
+        self.scenario: Scenario = scenario
+        self.order: str = order
+        self.event: str = scenario.event.format(order=order)
+        self.run: str = run_id(TENANT, self.event)
         self._workers: list[Worker] = []
         self._told = 0
 

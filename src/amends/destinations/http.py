@@ -80,7 +80,9 @@ class HttpDestination:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._base_url, self._headers = checked_base_url(base_url), checked_headers(headers or {})
-        self.name, self.contract, self._now = name or contract.name, contract, now
+        self.name: str = name or contract.name
+        self.contract: Contract = contract
+        self._now = now
         if contract.idempotency_header and contract.key_chars_max < KEY_CHARS:
             raise ValueError(
                 f"{self.name} takes keys of at most {contract.key_chars_max} characters and ours have {KEY_CHARS}; "

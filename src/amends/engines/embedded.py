@@ -27,7 +27,7 @@ PAGE: Final = 1_000
 SWEEP_S: Final = 1.0
 """How long a wake that another process wrote may go unseen."""
 
-log = logging.getLogger("amends.recovery")
+log: logging.Logger = logging.getLogger("amends.recovery")
 
 
 class Recovered(NamedTuple):

@@ -24,7 +24,7 @@ class SystemEntropy:
     """Chance from the operating system; ``worker`` names this incarnation of the process."""
 
     def __init__(self) -> None:
-        self.worker = os.urandom(9).hex()
+        self.worker: str = os.urandom(9).hex()
         self._appends = 0
 
     def jitter(self) -> float:

@@ -28,7 +28,8 @@ class Snapshot:
     """What the ledger held at one moment; used inside ``with snapshot(path)``."""
 
     def __init__(self, db: sqlite3.Connection, path: Path) -> None:
-        self._db, self.path = db, path
+        self._db = db
+        self.path: Path = path
 
     def _read(self, name: str, *values: Any) -> list[Any]:
         return self._db.execute(QUERIES[name], values).fetchall()

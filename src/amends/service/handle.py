@@ -25,7 +25,7 @@ class RunHandle:
     def __init__(self, run: str, ledger: Ledger, clock: Clock, entropy: Entropy) -> None:
         self.id = run
         self._ledger, self._clock, self._entropy = ledger, clock, entropy
-        self.state = RunState(run)
+        self.state: RunState = RunState(run)
         self._head = GENESIS
         self._queued = 0
         self.reload()

@@ -57,7 +57,8 @@ class Run:
         wait_s: float = WAIT_S_MAX,
     ) -> None:
         self._services, self._tenant, self._wait_s, self._deadline_s = services, tenant, wait_s, deadline_s
-        self.id, self.intent = run_id(tenant, event), intent or intent_id(tenant, event)
+        self.id: str = run_id(tenant, event)
+        self.intent: str = intent or intent_id(tenant, event)
         self._opened = Event(
             Kind.RUN_OPENED,
             "",

@@ -48,8 +48,8 @@ class Walk:
     __slots__ = ("bytes_left", "plain")
 
     def __init__(self) -> None:
-        self.bytes_left = CANONICAL_BYTES_MAX
-        self.plain = True
+        self.bytes_left: int = CANONICAL_BYTES_MAX
+        self.plain: bool = True
 
     def encode(self, value: Any, path: Path, depth: int) -> Json:
         kind = type(value)

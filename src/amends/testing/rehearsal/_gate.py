@@ -19,8 +19,8 @@ class Held:
     def __init__(self, seq: int, leave: Callable[["Held"], None]) -> None:
         self.seq = seq
         self.dropped = False
-        self.released = asyncio.Event()
-        self.finished = asyncio.Event()
+        self.released: asyncio.Event = asyncio.Event()
+        self.finished: asyncio.Event = asyncio.Event()
         self._leave = leave
 
     async def wait(self, delay_ms: int | None = None) -> bool:

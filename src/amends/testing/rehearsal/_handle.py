@@ -31,7 +31,7 @@ class RehearsalDestination:
 
     def __init__(self, addresses: Addresses) -> None:
         self.addresses = addresses
-        self.name = addresses.name
+        self.name: str = addresses.name
 
     @property
     def url(self) -> str:

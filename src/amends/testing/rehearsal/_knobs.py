@@ -119,7 +119,7 @@ class Clock:
     def __init__(self, store: Store) -> None:
         self._store = store
         row = store.connection.execute("SELECT value FROM settings WHERE name = ?", (self._NAME,)).fetchone()
-        self.offset_ms = int(json.loads(row["value"])) if row else 0
+        self.offset_ms: int = int(json.loads(row["value"])) if row else 0
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000 + self.offset_ms

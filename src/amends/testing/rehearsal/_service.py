@@ -58,10 +58,10 @@ class Service:
 
     def __init__(self, destination: Destination, path: Path, started: Mapping[str, Value]) -> None:
         self.destination = destination
-        self.store = Store(path, destination.schema)
-        self.knobs = Knobs(self.store, destination.knobs, started)
-        self.clock = Clock(self.store)
-        self.gate = Gate()
+        self.store: Store = Store(path, destination.schema)
+        self.knobs: Knobs = Knobs(self.store, destination.knobs, started)
+        self.clock: Clock = Clock(self.store)
+        self.gate: Gate = Gate()
         self._in_progress: set[tuple[str, str]] = set()
 
     def read(self, endpoint: Endpoint, call: Call) -> Answer:

@@ -43,7 +43,7 @@ class Store:
     """Tables, transactions and counts of one destination. Not shared between threads."""
 
     def __init__(self, path: Path, schema: str) -> None:
-        self.connection = sqlite3.connect(path, isolation_level=None)
+        self.connection: sqlite3.Connection = sqlite3.connect(path, isolation_level=None)
         self.connection.row_factory = sqlite3.Row
         self.connection.execute("PRAGMA busy_timeout=5000")
         self.connection.execute("PRAGMA journal_mode=WAL")

@@ -129,7 +129,7 @@ async def run(options: Any) -> None:
 if __name__ == "__main__":
     from amends.testing.rehearsal._server import parse
 
-    parsed_options = parse(DESTINATION, None)
-    if parsed_options.exit_with_stdin:
+    _options = parse(DESTINATION, None)
+    if _options.exit_with_stdin:
         end_with_parent()
-    asyncio.run(run(parsed_options))
+    asyncio.run(run(_options))

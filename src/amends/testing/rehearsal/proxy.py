@@ -32,13 +32,13 @@ class Proxy:
     """One upstream, one public port that can be closed and opened again, one control port."""
 
     def __init__(self, upstream: tuple[str, int], protocol: str, port: int) -> None:
-        self.faults = Faults()
-        self.gate = Gate()
+        self.faults: Faults = Faults()
+        self.gate: Gate = Gate()
         self._upstream = upstream
         self._session = _SESSIONS[protocol]
         # Bound and never listening: while the listener is closed, nobody else is given its port.
         self._place = bind(port)
-        self.port = port_of(self._place)
+        self.port: int = port_of(self._place)
         self._server: asyncio.Server | None = None
 
     @property

@@ -49,7 +49,7 @@ class World:
         destinations: Iterable[str] = DESTINATIONS,
         options: Mapping[str, Mapping[str, int | bool | str]] | None = None,
     ) -> None:
-        self.directory = Path(directory)
+        self.directory: Path = Path(directory)
         self._names = tuple(destinations)
         self._options = dict(options or {})
         if unknown := sorted((set(self._names) | set(self._options)) - set(DESTINATIONS)):
