@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amends.core.end_state import EndState
 from amends.core.endings import UNSETTLED, Ending, ending_of, settle
 from amends.core.model import Operation, RunState, apply
 from amends.core.states import NOTHING_HAPPENED, UNRESOLVED, Kind, State
@@ -127,7 +128,7 @@ def test_failed_clean_means_that_nothing_happened(operations: list[Operation]) -
 
 @pytest.mark.requirement("R36")
 def test_an_end_state_that_does_not_hold_is_never_completed() -> None:
-    run = run_of([operation(State.VERIFIED)], "returned", end_state="failed")
+    run = run_of([operation(State.VERIFIED)], "returned", end_state=EndState("failed"))
     assert ending_of(run) is Ending.FAILED_RECONCILIATION_REQUIRED
 
 

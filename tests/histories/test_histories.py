@@ -35,7 +35,7 @@ def meant(state: RunState) -> dict[str, object]:
     return {
         "ending": state.ending,
         "closed": state.closed,
-        "end_state": state.end_state,
+        "end_state": state.end_state.said,
         "operations": sorted(f"{o.action} {o.target}: {o.state.value}, {o.attempts} attempts" for o in operations),
         "joined": sorted(joined.state.value for joined in state.joined.values()),
     }
@@ -72,7 +72,7 @@ def test_its_runs_mean_what_they_meant_and_can_be_told(written: tuple[Path, Path
     path, expected = written
     told = {}
     with reading(path) as db:
-        for (run, *_) in db.execute(QUERIES["all_runs"]).fetchall():
+        for run, *_ in db.execute(QUERIES["all_runs"]).fetchall():
             story = history(run, [Entry(*row) for row in db.execute(QUERIES["load"], (run,))])
             told[story.state.event or run] = meant(story.state)
             assert all(narrate(step.event, step.at_ms, step.operation) for step in story.steps)

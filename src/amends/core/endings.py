@@ -36,16 +36,13 @@ _IDLE: Final = frozenset({State.PROPOSED, State.AUTHORIZED, State.PREPARED, Stat
 
 def ending_of(state: RunState) -> Ending | None:
     """The run's ending by its facts; ``None`` while something is going on or the program is not done."""
-    unfinished = state.unfinished.values()  # a settled operation is neither in motion nor unresolved
-    going_on = any(_in_motion(operation) for operation in unfinished) or any(
-        other.wake_at is not None and other.state not in _AT_REST for other in state.joined.values()
-    )
-    if going_on or state.end_state_at is not None:
+    if going_on(state) or state.end_state.open:
         return None
+    unfinished = state.unfinished.values()
     states = {operation.state for operation in unfinished} | {other.state for other in state.joined.values()}
     if states & {State.OUTCOME_UNKNOWN, State.RECONCILING, State.HUMAN_REQUIRED}:
         return Ending.UNKNOWN
-    if states & UNRESOLVED or state.end_state == "failed":
+    if states & UNRESOLVED or state.end_state.said == "failed":
         return Ending.FAILED_RECONCILIATION_REQUIRED
     if state.closed is None:
         return None
@@ -53,6 +50,14 @@ def ending_of(state: RunState) -> Ending | None:
         return Ending.COMPLETED
     return _failed(
         [operation for operation in state.operations.values() if operation.state not in NOTHING_HAPPENED | _IDLE]
+    )
+
+
+def going_on(state: RunState) -> bool:
+    """Whether something is being done for an operation of the run, or for one that it joined."""
+    # a settled operation is neither in motion nor unresolved
+    return any(_in_motion(operation) for operation in state.unfinished.values()) or any(
+        other.wake_at is not None and other.state not in _AT_REST for other in state.joined.values()
     )
 
 

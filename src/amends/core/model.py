@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from amends.core import end_state
+from amends.core.end_state import NOT_ASKED, EndState
 from amends.core.states import SETTLED, UNRESOLVED, Kind, State, next_state
 
 NO_CONTENT: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -120,11 +122,10 @@ class RunState(NamedTuple):
     deadline_at: int | None = None
     closed: str | None = None
     closed_at: int = 0
-    end_state: str | None = None
+    end_state: EndState = NOT_ASKED
     ending: str | None = None
     operations: Mapping[str, Operation] = MappingProxyType({})
     joined: Mapping[str, Joined] = MappingProxyType({})
-    end_state_at: int | None = None
     sealed: Mapping[str, Any] = MappingProxyType({})
     gathered: Mapping[str, Operation] | None = None
 
@@ -144,8 +145,8 @@ class RunState(NamedTuple):
         """When work is next due for the run, if ever."""
         times = [op.wake_at for op in self.unfinished.values() if op.wake_at is not None]
         times += [other.wake_at for other in self.joined.values() if other.wake_at is not None]
-        if self.end_state_at is not None:
-            times.append(self.end_state_at)
+        if self.end_state.wake_at is not None:
+            times.append(self.end_state.wake_at)
         if self.deadline_at is not None and self.closed is None:
             times.append(self.deadline_at)
         return min(times, default=None)
@@ -204,17 +205,19 @@ def _apply_run(state: RunState, event: Event, at_ms: int) -> RunState:
             return state._replace(
                 closed=facts["how"],
                 closed_at=at_ms if state.closed is None else state.closed_at,
-                end_state=facts.get("end_state"),
-                end_state_at=facts.get("wake_at"),
+                end_state=end_state.after(state.end_state, event.kind, facts, content, at_ms),
                 updated_at=at_ms,
             )
+        case Kind.END_STATE_POSTPONED | Kind.END_STATE_STARTED | Kind.END_STATE_ASKED:
+            known = end_state.after(state.end_state, event.kind, facts, content, at_ms)
+            return state._replace(end_state=known, updated_at=at_ms)
         case Kind.RUN_ENDED:
             return state._replace(ending=facts["ending"], updated_at=at_ms)
         case Kind.RUN_REOPENED:
             if facts.get("by") != "program":
                 return state._replace(ending=None, updated_at=at_ms)
             deadline_at = facts.get("deadline_at")
-            state = state._replace(closed=None, end_state=None, end_state_at=None, deadline_at=deadline_at)
+            state = state._replace(closed=None, end_state=NOT_ASKED, deadline_at=deadline_at)
             return state._replace(ending=None, updated_at=at_ms)
         case Kind.RUN_JOINED:
             joined = Joined(facts["run"], State(facts["state"]), facts.get("wake_at"))

@@ -80,17 +80,25 @@ def _run_closed(it: _Told) -> str:
 
 
 def _end_state(it: _Told) -> str:
-    words = {
-        "verified": "; its end state was verified",
-        "failed": "; its end state does not hold",
-        "pending": "; its end state does not hold yet",
-        "unavailable": "; its end state could not be asked for",
+    """The first format told the answer with the leaving."""
+    return "" if it.facts.get("end_state") is None else f"; {_end_state_asked(it)}"
+
+
+END_STATES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "verified": "its end state was verified",
+        "failed": "its end state does not hold",
+        "pending": "its end state does not hold yet",
+        "unavailable": "its end state could not be asked for",
     }
-    said = it.facts.get("end_state")
-    if said is None:
-        return ""
-    why = f": {it.why()}" if it.facts.get("reason") else ""
-    return words.get(str(said), f"; its end state is {quoted(said)}") + why + it.wake("it is asked for again")
+)
+"""What an end-state query said, in words."""
+
+
+def _end_state_asked(it: _Told) -> str:
+    said, why = it.facts.get("end_state", ""), it.why()
+    words = END_STATES.get(str(said), f"its end state is {quoted(said)}")
+    return words + (f": {why.strip()}" if why else "") + it.wake("it is asked for again")
 
 
 ENDINGS: Final[Mapping[str, str]] = MappingProxyType(
@@ -241,6 +249,9 @@ _SENTENCES: Final[Mapping[Kind, Callable[[_Told], str]]] = MappingProxyType(
         K.RUN_ENDED: _run_ended,
         K.RUN_REOPENED: _run_reopened,
         K.RUN_JOINED: _joined,
+        K.END_STATE_POSTPONED: _saying("its end state is asked for when its operations are settled"),
+        K.END_STATE_STARTED: lambda it: f"its end state is asked for, time {it.facts.get('pass', '')}".rstrip(),
+        K.END_STATE_ASKED: _end_state_asked,
         K.EFFECTS_SEALED: _saying("the registrations in force were recorded"),
         K.PROPOSED: _proposed,
         K.APPROVAL_REQUESTED: _saying("a person's approval was asked for"),

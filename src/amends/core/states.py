@@ -64,6 +64,9 @@ class Kind(StrEnum):
     RUN_ENDED = "run.ended"
     RUN_REOPENED = "run.reopened"
     RUN_JOINED = "run.operation_joined"
+    END_STATE_POSTPONED = "run.end_state_postponed"
+    END_STATE_STARTED = "run.end_state_started"
+    END_STATE_ASKED = "run.end_state_asked"
     EFFECTS_SEALED = "effects.sealed"
 
     PROPOSED = "operation.proposed"

@@ -1,26 +1,25 @@
 """How a program leaves a run, and what is asked of the world then (R36).
 
-A run type may declare its valid end state as an authoritative query. It is asked when the program
-returns; while it is pending or cannot be asked the run waits, and recovery asks again until its time is
-up.
+A run type may declare its valid end state as an authoritative query. When it is asked, how often, and what
+follows is decided by ``core.closing``; here it is asked.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
 
-from amends.core.evidence import Failed, Pending, Receipt, Unavailable, Verification, Verified
+from amends.core import closing
+from amends.core.evidence import Receipt, Unavailable, Verification
 from amends.core.model import Event, RunState
 from amends.core.states import STANDS, Kind
-from amends.ports.ledger import NotApplied
+from amends.errors import UsageError
+from amends.ports.ledger import Applied, NotApplied
+from amends.service import points
 from amends.service.call import Call
 from amends.service.handle import RunHandle
-from amends.service.observing import verification
-from amends.service.registry import RunType
+from amends.service.observing import blotted_verification, verification
+from amends.service.registry import Function
+from amends.service.sensitive import Blotter
 from amends.service.services import Services
-
-ASK_AGAIN_MS: Final = 2_000
-ASK_TIMEOUT_MS: Final = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +39,19 @@ class EndedRun:
     actions: Mapping[str, str] = field(default_factory=dict)
 
 
-async def close(handle: RunHandle, services: Services, how: str, opened: Event) -> None:
+async def close(handle: RunHandle, services: Services, how: str) -> None:
     """Record how the program left the run; idempotent. A run in which nothing was ever asked leaves no trace."""
     if not handle.state.version:
         return
-    facts: dict[str, Any] = {"how": how}
-    if how == "returned":
-        facts |= await _end_state(handle, services, since=services.clock.now_ms())
+    asks = services.end_state_of(handle.state.type) is not None
 
-    def decision(state: RunState, _: int) -> list[Event]:
-        begun = [] if state.version else [opened]
-        return [] if state.closed == how else [*begun, Event(Kind.RUN_CLOSED, "", facts)]
+    def decision(state: RunState, now: int) -> list[Event]:
+        return closing.close(state, how, now=now, asks=asks)
 
-    while isinstance((await handle.decide(decision))[0], NotApplied):
+    while isinstance((said := await handle.decide(decision))[0], NotApplied):
         pass
+    if any(event.kind is Kind.END_STATE_STARTED for event in said[1]):
+        await _ask(handle, services)
 
 
 async def at_deadline(handle: RunHandle, services: Services) -> None:
@@ -61,46 +59,51 @@ async def at_deadline(handle: RunHandle, services: Services) -> None:
 
     def decision(state: RunState, now: int) -> list[Event]:
         due = state.closed is None and state.deadline_at is not None and now >= state.deadline_at
-        return [Event(Kind.RUN_CLOSED, "", {"how": "deadline"})] if due else []
+        return closing.close(state, "deadline", now=now, asks=False) if due else []
 
     await handle.decide(decision)
 
 
 async def ask_end_state_again(handle: RunHandle, services: Services) -> None:
-    """Ask the end-state query once more, when it is due."""
-    due = handle.state.end_state_at
-    if due is None or services.clock.now_ms() < due:
+    """Ask the end-state query once more, if it is due.
+
+    Raises:
+        UsageError: it is due, and this process does not know the query.
+    """
+    within_ms = services.end_state_within_ms(handle.state.type)
+
+    def decision(state: RunState, now: int) -> list[Event]:
+        return closing.ask(state, now=now, within_ms=within_ms)
+
+    if not decision(handle.state, services.clock.now_ms()):
         return
-    facts = await _end_state(handle, services, since=handle.state.closed_at)
-
-    def decision(state: RunState, _: int) -> list[Event]:
-        if state.end_state_at != due:
-            return []
-        return [Event(Kind.RUN_CLOSED, "", {"how": state.closed, **facts})]
-
-    await handle.decide(decision)
-
-
-async def _end_state(handle: RunHandle, services: Services, *, since: int) -> dict[str, Any]:
-    run_type = services.run_types.get(handle.state.type)
-    if run_type is None or run_type.end_state is None:
-        return {}
-    said = await _asked(handle, services, run_type)
-    now = services.clock.now_ms()
-    match said:
-        case Verified():
-            return {"end_state": "verified"}
-        case Failed():
-            return {"end_state": "failed"}
-        case Pending() | Unavailable() if now - since >= run_type.within_s * 1000:
-            return {"end_state": "failed", "reason": "end_state_never_confirmed"}
-        case Pending(retry_after_s=after):
-            return {"end_state": "pending", "wake_at": now + int((after or 0) * 1000 or ASK_AGAIN_MS)}
-        case Unavailable():
-            return {"end_state": "unavailable", "wake_at": now + ASK_AGAIN_MS}
+    if services.end_state_of(handle.state.type) is None:
+        raise UsageError(
+            f"the end state of the run type {handle.state.type!r} is due and is not declared in this process; run "
+            "its application, or declare it with app.operation_type(...)"
+        )
+    answer, events = await handle.decide(decision)
+    if isinstance(answer, Applied) and any(event.kind is Kind.END_STATE_STARTED for event in events):
+        await _ask(handle, services)
 
 
-async def _asked(handle: RunHandle, services: Services, run_type: RunType) -> Verification:
+async def _ask(handle: RunHandle, services: Services) -> None:
+    """Ask the query of which a pass was just counted, and record what it said."""
+    number, within_ms = handle.state.end_state.asks, services.end_state_within_ms(handle.state.type)
+    query = services.end_state_of(handle.state.type)
+    points.reached("end_state.before")
+    said = Unavailable("no end state is declared") if query is None else await _asked(handle, services, query)
+    points.reached("end_state.after")
+
+    def decision(state: RunState, now: int) -> list[Event]:
+        jitter = services.entropy.jitter()
+        return closing.answered(state, said, number=number, now=now, within_ms=within_ms, jitter=jitter)
+
+    while isinstance((await handle.decide(decision))[0], NotApplied):
+        pass
+
+
+async def _asked(handle: RunHandle, services: Services, query: Function) -> Verification:
     state = handle.state
     standing = [op for op in state.operations.values() if op.state in STANDS and op.receipt is not None]
     ended = EndedRun(
@@ -118,9 +121,8 @@ async def _asked(handle: RunHandle, services: Services, run_type: RunType) -> Ve
         arguments={},
         target="",
         clock=services.clock,
-        ends_at_ms=services.clock.budget_ms() + ASK_TIMEOUT_MS,
+        ends_at_ms=services.clock.budget_ms() + closing.ASK_TIMEOUT_MS,
         secrets=services.secrets,
     )
-    if run_type.end_state is None:
-        return Unavailable("no end state is declared")
-    return await verification(run_type.end_state, call, ended)
+    said = await verification(query, call, ended)
+    return blotted_verification(said, Blotter((), call.revealed))

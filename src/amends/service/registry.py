@@ -25,6 +25,9 @@ Function = Callable[..., Any]
 RESERVED: Final = frozenset({"again", "if_version"})
 """Names that ``run.do`` keeps for itself."""
 
+END_STATE_WITHIN_S: Final = 120.0
+"""How long an end state may take to hold: as long as a postcondition."""
+
 RECEIPT_FIELDS: Final = frozenset({"resource", "state", "amount", "version", "correlation", "creator"})
 
 
@@ -195,7 +198,7 @@ class RunType:
 
     name: str
     end_state: Function | None = None
-    within_s: float = 120.0
+    within_s: float = END_STATE_WITHIN_S
 
 
 class Sealed(NamedTuple):

@@ -154,7 +154,7 @@ class Run:
     async def close(self, how: str) -> None:
         """Record how the program left the run; idempotent."""
         self._returned = how == "returned"
-        await closing.close(self._handle, self._services, how, self._opened)
+        await closing.close(self._handle, self._services, how)
 
     def outcome(self) -> str | None:
         """The run's ending, or ``None`` while it waits. A run in which nothing was asked is completed when left."""

@@ -9,7 +9,7 @@ from amends.errors import UsageError
 from amends.ports.ledger import Ledger
 from amends.ports.world import Clock, Entropy, PolicySource, Secrets
 from amends.service.handle import RunHandle
-from amends.service.registry import RunType, Sealed
+from amends.service.registry import END_STATE_WITHIN_S, Function, RunType, Sealed
 from amends.service.sensitive import Vault
 
 
@@ -62,6 +62,16 @@ class Services:
         except told.ToldError as error:
             return _denied(str(error))
         return said
+
+    def end_state_of(self, type: str) -> Function | None:
+        """The query that says whether a run of ``type`` is truly over, where one is declared here."""
+        declared = self.run_types.get(type)
+        return None if declared is None else declared.end_state
+
+    def end_state_within_ms(self, type: str) -> int:
+        """How long that query may go on saying *not yet*."""
+        declared = self.run_types.get(type)
+        return int((END_STATE_WITHIN_S if declared is None else declared.within_s) * 1000)
 
     def handle(self, run: str) -> RunHandle:
         """The run ``run``, loaded."""
