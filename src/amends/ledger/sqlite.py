@@ -3,7 +3,8 @@
 Two connections. One writes, batch by batch (see ``writer``); the other reads what is committed, by this
 process or another. After any error of SQLite while a batch was open, the batch is rolled back, the
 connection is thrown away and everyone in the batch hears that nothing was acknowledged; the next use
-opens a new connection. Whoever was told "applied" was told so after COMMIT had returned.
+opens a new connection. Whoever was told "applied" was told so after COMMIT had returned, and after the
+path had been found to name the file still (see ``mooring``).
 
 A connection must not cross a fork: its locks stay with the parent. Use in a child is refused.
 """
@@ -22,6 +23,7 @@ from amends.errors import UsageError
 from amends.ledger import batch, points, translation
 from amends.ledger.connection import connect
 from amends.ledger.erasure import erase_run
+from amends.ledger.mooring import Mooring
 from amends.ledger.sql import QUERIES
 from amends.ledger.writer import Busy, GroupWriter
 from amends.ports.ledger import Answer, Append, LedgerCounts, OperationRow, RunRow
@@ -47,6 +49,7 @@ class SqliteLedger:
     def __init__(self, path: str | os.PathLike[str], *, busy_timeout_ms: int = 30_000) -> None:
         self._path = Path(path).resolve()
         self._busy_timeout_ms = busy_timeout_ms
+        self._mooring = Mooring(self._path)
         self._reader: sqlite3.Connection | None = None
         self._connection: sqlite3.Connection | None = None
         self._waits = True
@@ -81,11 +84,13 @@ class SqliteLedger:
         if self._writer is not None:
             self._check_use()
             return
+        self._mooring = Mooring(self._path)
         self._connection = self._connect()
         try:
             self._reader = self._connect()
+            self._mooring.connected()
         except BaseException:
-            self._discard()
+            self._close()
             raise
         self._pid = os.getpid()
         self._writer = GroupWriter(self._write)
@@ -97,10 +102,7 @@ class SqliteLedger:
             return
         await writer.drain()
         with self._writing, self._reading:
-            self._discard()
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+            self._close()
 
     async def append(self, append: Append) -> Answer:
         """Durable when it returns ``Applied``; see the port. Cancelling the wait withdraws nothing."""
@@ -173,9 +175,11 @@ class SqliteLedger:
                 "make a new SqliteLedger in the child",
                 path=str(self._path),
             )
+        self._mooring.refuse_if_lost()
         return self._writer
 
     def _connect(self) -> sqlite3.Connection:
+        self._mooring.before_connecting()
         return connect(self._path, busy_timeout_ms=self._busy_timeout_ms, synchronous=self._SYNCHRONOUS)
 
     def _read(self, name: str, *values: Any) -> list[Any]:
@@ -202,6 +206,7 @@ class SqliteLedger:
             points.reached("ledger.before_commit")
             db.execute(COMMIT if applied else ROLLBACK)
             points.reached("ledger.after_commit")
+            self._mooring.check()
             self._commits += bool(applied)
             self._appends += applied
         except sqlite3.Error as error:
@@ -223,6 +228,7 @@ class SqliteLedger:
             if not wait:
                 raise Busy
             db = self._connection = self._connect()
+            self._mooring.connected()
             self._waits = True
         if wait is not self._waits:
             timeout = f"PRAGMA busy_timeout = {int(self._busy_timeout_ms)}"
@@ -250,6 +256,12 @@ class SqliteLedger:
             with contextlib.suppress(sqlite3.Error):
                 db.close()
 
+    def _close(self) -> None:
+        self._discard()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
     def _erase(self, run: str, names: Sequence[str] | None) -> int:
         with self._writing:
             try:
@@ -257,6 +269,7 @@ class SqliteLedger:
                 changed = erase_run(db, run, names)
                 db.execute(COMMIT)
                 db.execute(QUERIES["truncate_wal"]).fetchall()
+                self._mooring.check()
             except sqlite3.Error as error:
                 self._discard()
                 raise translation.translate(error, self._path, "could not be erased from") from error
