@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 from importlib.util import find_spec
@@ -221,16 +222,25 @@ def _left(out: "Output", directory: Path, accounts: list["Account"], said: str) 
 
 
 def _commands(out: "Output", directory: Path, accounts: list["Account"]) -> None:
-    ledger = shell_word(str(directory / "ledger.db"))
+    amends, ledger = _program(), shell_word(str(directory / "ledger.db"))
     open_ = [each for each in accounts if each.unresolved]
     out.line()
     out.line("What it left explains itself; the directory may be deleted:")
-    out.line(f"  amends runs --ledger {ledger}")
-    out.line(f"  amends pending --ledger {ledger}")
+    out.line(f"  {amends} runs --ledger {ledger}")
+    out.line(f"  {amends} pending --ledger {ledger}")
     for each in (accounts[0], *open_[:1]):
-        out.line(f"  amends why {each.run} --ledger {ledger}    # {each.scenario}, {each.fault}")
+        out.line(f"  {amends} why {each.run} --ledger {ledger}    # {each.scenario}, {each.fault}")
     for each in open_[:1]:
-        out.line(f"  amends show {each.unresolved[0]} --ledger {ledger}")
+        out.line(f"  {amends} show {each.unresolved[0]} --ledger {ledger}")
+
+
+def _program() -> str:
+    """How this program is called from here: by its name where a shell finds it, otherwise by its path."""
+    started = os.path.abspath(sys.argv[0])
+    if os.path.basename(started) != "amends":
+        return f"{shell_word(sys.executable)} -m amends"
+    on_path = shutil.which("amends")
+    return "amends" if on_path is not None and os.path.abspath(on_path) == started else shell_word(started)
 
 
 def shell_word(text: str) -> str:
