@@ -53,7 +53,7 @@ async def lose(app: Amends, action: str, event: str) -> str:
     """Do ``action`` and have its answer lost; the operation's id."""
     with pytest.raises(OutcomeUnknown) as unknown:
         async with app.run("job", event=event, wait_s=0.0) as run:
-            await run.do(app._effects[action], name=event)
+            await run.do(app.registrations.effects[action], name=event)
     return str(unknown.value.operation)
 
 
