@@ -295,3 +295,21 @@ def test_whatever_is_observed_the_events_are_legal(
     for event in events:
         run = apply(run, event, read_at)
     assert run.operations["op_1"].state is not State.RECONCILING
+
+
+@pytest.mark.requirement("R25")
+@pytest.mark.parametrize(
+    ("facts", "said", "changes", "reason"),
+    [
+        ({}, Absent(complete=True), {}, "no_fence_and_no_bound"),
+        (KEYED, Absent(complete=True), {"attempts": 4}, "attempts_spent"),
+        (KEYED, Unsure("no"), {"lookups": 12}, "lookups_spent"),
+    ],
+)
+def test_whatever_is_handed_over_names_whom_it_is_handed_to(
+    facts: dict[str, Any], said: Absent | Unsure, changes: dict[str, Any], reason: str
+) -> None:
+    owned = terms(contract(**facts), owner="billing", escalate_to="billing-oncall")
+    [event] = observed(operation(**changes), owned, said, EXPECTED, read_at=ENDS + 1, now=ENDS + 1, jitter=0.5)
+    assert (event.kind, event.facts["reason"]) == (Kind.HUMAN_ESCALATED, reason)
+    assert event.facts["to"] == "billing-oncall"

@@ -65,6 +65,8 @@ def build() -> typer.Typer:
 
 def main() -> NoReturn:
     """Run the command of ``sys.argv`` and leave with its exit code."""
+    if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
+        _without_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -81,6 +83,14 @@ def main() -> NoReturn:
         _say("this is a fault of Amends; please report it with the lines above", code="fault", exit_code=FAULT_OF_OURS)
         sys.exit(FAULT_OF_OURS)
     sys.exit(0)
+
+
+def _without_streams() -> NoReturn:
+    """An answer that nobody can be told is no answer; with one stream closed, the other may be told."""
+    if sys.stderr is not None:
+        said = "standard output is closed, so nothing could be told; open it, or send it to a file"
+        _say(said, code="os", exit_code=2)
+    sys.exit(2)
 
 
 def _say(message: str, *, code: str, exit_code: int) -> None:

@@ -194,7 +194,7 @@ def _never_left(
     if certain:
         final = Event(Kind.RETRIES_EXHAUSTED, operation.id, last, content)
     else:
-        final = Event(Kind.HUMAN_ESCALATED, operation.id, last, content)
+        final = Event(Kind.HUMAN_ESCALATED, operation.id, {**last, "to": terms.handed_to}, content)
     return [Event(Kind.NEVER_LEFT, operation.id, facts, content), final]
 
 

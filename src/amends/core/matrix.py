@@ -111,5 +111,5 @@ def _find_out(operation: Operation, terms: Terms, now: int) -> Step:
 
 def escalate(operation: Operation, terms: Terms, reason: str) -> list[Event]:
     """Put the operation before a person, with the owner it goes to."""
-    facts = {"reason": reason, "to": terms.escalate_to or terms.owner}
+    facts = {"reason": reason, "to": terms.handed_to}
     return [Event(Kind.HUMAN_ESCALATED, operation.id, facts)]

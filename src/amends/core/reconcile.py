@@ -178,7 +178,8 @@ def _absent(
             facts = {"reason": reason, "wake_at": judgement.look_at}
             return [Event(Kind.RECONCILIATION_UNSURE, operation.id, facts, {"detail": absent.read})]
         case Absence.NOTHING_MAKES_IT_SAFE:
-            return [Event(Kind.HUMAN_ESCALATED, operation.id, {"reason": reason}, {"detail": absent.read})]
+            handed = {"reason": reason, "to": terms.handed_to}
+            return [Event(Kind.HUMAN_ESCALATED, operation.id, handed, {"detail": absent.read})]
         case Absence.INCOMPLETE | Absence.NOT_AUTHORITATIVE:
             return _look_again(operation, terms, reason, absent.read, now=now, jitter=jitter)
 
@@ -195,7 +196,7 @@ def _may_repeat(operation: Operation, terms: Terms, absence: Absence, *, now: in
         return [Event(Kind.ABSENT_CONFIRMED, operation.id, {**facts, "wake_at": now + pause})]
     if absence is Absence.NEVER_HAPPENED:
         return [Event(Kind.RETRIES_EXHAUSTED, operation.id, {**facts, "reason": "attempts_spent"})]
-    return [Event(Kind.HUMAN_ESCALATED, operation.id, {**facts, "reason": "attempts_spent"})]
+    return [Event(Kind.HUMAN_ESCALATED, operation.id, {**facts, "reason": "attempts_spent", "to": terms.handed_to})]
 
 
 def _look_again(
@@ -210,7 +211,7 @@ def _look_again(
 ) -> list[Event]:
     content = {"detail": clip(detail)}
     if operation.lookups >= terms.lookups:
-        facts: dict[str, Any] = {"reason": "lookups_spent", "last": reason}
+        facts: dict[str, Any] = {"reason": "lookups_spent", "last": reason, "to": terms.handed_to}
         return [Event(Kind.HUMAN_ESCALATED, operation.id, facts, content)]
     pause = backoff_ms(operation.lookups, first_ms=terms.lookup_delay_ms, most_ms=BACKOFF_MS_MAX, jitter=jitter)
     asked = min(int((retry_after_s or 0) * 1000), BACKOFF_MS_MAX)

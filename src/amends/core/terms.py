@@ -109,6 +109,11 @@ class Terms:
     postcondition: str = ""
 
     @property
+    def handed_to(self) -> str:
+        """Who is asked when nobody else can tell."""
+        return self.escalate_to or self.owner
+
+    @property
     def fenced_by_state(self) -> bool:
         """The destination refuses a repeat by its own state, for ever."""
         return self.contract.mechanism in (Mechanism.CONDITIONAL_CREATE, Mechanism.COMPARE_AND_SET)

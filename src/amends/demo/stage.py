@@ -64,9 +64,7 @@ class Stage:
         try:
             self.world.start()
         except StartFailedError as error:
-            raise StageError(
-                f"a rehearsal destination did not start; is there room in {self._place}? {error}"
-            ) from error
+            raise self.trouble("a rehearsal destination did not start", error) from error
         try:
             asyncio.run(self._open_ledger())
         except BaseException:
@@ -79,9 +77,10 @@ class Stage:
     ) -> None:
         self.world.stop()
 
-    @property
-    def _place(self) -> str:
-        return repr(str(self.directory))
+    def trouble(self, what: str, error: Exception) -> StageError:
+        """What happened to the rehearsal itself, in one sentence; servers put what matters last."""
+        last = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+        return StageError(f"{what}; is there room in {str(self.directory)!r}? {last[0]}")
 
     async def _open_ledger(self) -> None:
         async with Shop(self.ledger, self.world, clock=self.clock).app:
