@@ -9,14 +9,15 @@ classified is *unknown*, never *failed*.
 around a vendor's SDK. Amends' own client raises them too.
 """
 
+import re
 from enum import StrEnum
 from typing import Any, Final
 
 from amends.core import told
 from amends.core.limits import REASON_CHARS_MAX
 
-CODE_CHARS_MAX: Final = 100
-"""A code is a word that programs compare."""
+_CODE: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,100}")
+"""A code is a word that programs compare; a sentence in its place is left out. It is chained in clear."""
 
 STATUS_MAX: Final = 999
 """The largest status that any known protocol has."""
@@ -45,6 +46,7 @@ class Interval(StrEnum):
 class CallEnded(Exception):
     """Base of what a destination's client, or an effect function, says about the end of a call.
 
+    ``said`` is the reason as it was given, whole: what is sensitive in it is blotted out before it is cut.
     It never refuses to be made: that would turn a classified end into an unclassified one. A value that
     cannot be recorded is left out, or replaced by words that say what was there.
     """
@@ -60,12 +62,13 @@ class CallEnded(Exception):
         interval: Interval | None = None,
         code: str | None = None,
     ) -> None:
+        self.said: str = reason if type(reason) is str else clip(reason)
         self.reason: str = clip(reason)
         super().__init__(self.reason)
         self.status: int | None = told.number(status, STATUS_MAX)
         self.retry_after_s: float | None = told.seconds(retry_after_s)
         self.interval: Interval | None = interval if isinstance(interval, Interval) else None
-        self.code: str | None = None if code is None else told.sentence(code, CODE_CHARS_MAX)
+        self.code: str | None = code if isinstance(code, str) and _CODE.fullmatch(code) else None
 
     def facts(self) -> dict[str, Any]:
         """What may be chained: no text from the destination."""

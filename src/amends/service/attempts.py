@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from amends.core import attempt, told
 from amends.core.evidence import Expectation, Receipt
-from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, Outcome
+from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, Outcome, clip
 from amends.core.model import Event, Operation, RunState
 from amends.core.states import Kind, State
 from amends.core.terms import Terms
@@ -19,10 +19,10 @@ from amends.errors import LedgerUnavailable
 from amends.ports.destination import really_sent
 from amends.ports.ledger import Answer, Applied
 from amends.service import observing, points
+from amends.service.blotting import Blotter
 from amends.service.call import Call
 from amends.service.handle import RunHandle
 from amends.service.registry import Effect
-from amends.service.sensitive import Blotter
 from amends.service.services import Services
 from amends.service.threads import begin, runs_in_thread
 
@@ -70,7 +70,8 @@ class Recorder:
 
     async def ended(self, number: int, end: CallEnded) -> None:
         """Record that attempt ``number`` ended without a receipt."""
-        end.reason = self.blotter.clean(end.reason)
+        end.reason = clip(self.blotter.clean(end.said))
+        end.code = self.blotter.clean(end.code)
 
         def decision(state: RunState, now: int) -> Sequence[Event]:
             operation = state.operations[self.operation]

@@ -14,11 +14,11 @@ from amends.core.states import STANDS, Kind
 from amends.errors import UsageError
 from amends.ports.ledger import Applied, NotApplied
 from amends.service import points
+from amends.service.blotting import Blotter
 from amends.service.call import Call
 from amends.service.handle import RunHandle
 from amends.service.observing import blotted_verification, verification
 from amends.service.registry import Function
-from amends.service.sensitive import Blotter
 from amends.service.services import Services
 
 

@@ -17,11 +17,12 @@ from amends.core.money import Money
 from amends.core.states import State
 from amends.ports.ledger import Answer, Applied, NotApplied, Refusal
 from amends.service import attempts, observing, points, preparing
+from amends.service.blotting import Blotter
 from amends.service.call import Call
 from amends.service.handle import RunHandle
 from amends.service.preparing import NOTHING_READ, Prepared
 from amends.service.registry import Sealed
-from amends.service.sensitive import Blotter, opened
+from amends.service.sensitive import opened
 from amends.service.services import Services
 
 NOT_PREPARED_MS = 500
@@ -260,9 +261,13 @@ class Driver:
         )
 
     def _blotter(self, call: Call | None) -> Blotter:
-        if call is None:
-            return Blotter(())
-        return Blotter([call.arguments.get(name) for name in self._terms.sensitive], call.revealed)
+        """What of this operation may not be recorded: its sensitive arguments, and what ``call`` reveals."""
+        revealed = () if call is None else call.revealed
+        operation = self._handle.state.operations.get(self._id)
+        if not self._terms.sensitive or operation is None:
+            return Blotter((), revealed)
+        arguments = self._arguments(operation) if call is None else call.arguments
+        return Blotter([arguments.get(name) for name in self._terms.sensitive], revealed)
 
     def _amount(self, operation: Operation) -> Money | None:
         if not self._terms.amount:

@@ -5,6 +5,7 @@ never "failed".
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from amends.core import told
@@ -21,9 +22,9 @@ from amends.core.evidence import (
     Verified,
 )
 from amends.core.failures import CallEnded, clip
+from amends.service.blotting import Blotter
 from amends.service.call import Call
 from amends.service.registry import Function
-from amends.service.sensitive import Blotter
 from amends.service.threads import begin
 
 
@@ -53,7 +54,7 @@ async def _said(function: Function, call: Call, *args: Any) -> object:
     except TimeoutError:
         return "no answer in time"
     except CallEnded as end:
-        return end.reason
+        return end.said
     except told.ToldError as error:
         return str(error)
     except Exception as error:  # noqa: BLE001 — the boundary to user code
@@ -86,4 +87,7 @@ def blotted_verification(verification: Verification, blotter: Blotter) -> Verifi
 
 def blotted(receipt: Receipt, blotter: Blotter) -> Receipt:
     """The receipt as it may be recorded."""
-    return Receipt.from_json(blotter.clean(receipt.to_json()))
+    clean = blotter.clean(receipt.to_json())
+    if not isinstance(clean.get("amount", {}), Mapping):
+        del clean["amount"]  # a blot is no amount
+    return Receipt.from_json(clean)

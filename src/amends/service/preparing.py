@@ -16,9 +16,9 @@ from amends.core.matrix import Do
 from amends.core.model import Operation, RunState
 from amends.core.money import Money
 from amends.core.terms import Recovery, Terms
+from amends.service.blotting import Blotter
 from amends.service.call import Call
 from amends.service.registry import Effect
-from amends.service.sensitive import Blotter
 from amends.service.services import Services
 from amends.service.threads import begin
 

@@ -12,22 +12,20 @@ import contextlib
 import hmac
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 from amends.core.canonical import canonical_bytes, decode, decode_value
 from amends.errors import LedgerIntegrityError, UsageError
+from amends.service.blotting import BLOT
 
 SEALED: Final = "$amends.sealed"
 """The marker of a sealed argument; no encoded user value can carry it (its ``$`` would be doubled)."""
 
 KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
-SHORTEST_BLOTTED: Final = 4
-"""Characters below which a value is not blotted out of texts: it would be found in every word."""
-BLOT: Final = "[sensitive]"
 
 
 class Vault:
@@ -97,50 +95,6 @@ def opened(arguments: Mapping[str, Any] | None, *, key: str, vault: Vault | None
 def shown(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     """Arguments as a message may show them: sealed ones are named and masked, never left out."""
     return {name: BLOT if is_sealed(value) else decode_value(value) for name, value in (arguments or {}).items()}
-
-
-class Blotter:
-    """Blots sensitive values out of whatever is about to be recorded.
-
-    ``revealed`` may still grow: a secret that a call reveals later is blotted as well.
-    """
-
-    def __init__(self, values: Sequence[object], revealed: Sequence[str] = ()) -> None:
-        self._values, self._revealed = values, revealed
-
-    def clean(self, value: Any) -> Any:
-        """``value`` (plain JSON) with each sensitive text replaced."""
-        if not self._values and not self._revealed:
-            return value
-        found = {text for hidden in (*self._values, *self._revealed) for text in _texts(hidden)}
-        return _without(value, sorted((text for text in found if len(text) >= SHORTEST_BLOTTED), key=len, reverse=True))
-
-
-def _without(value: Any, texts: Sequence[str]) -> Any:
-    if isinstance(value, str):
-        for text in texts:
-            value = value.replace(text, BLOT)
-        return value
-    if isinstance(value, Mapping):
-        return {_without(name, texts): _without(item, texts) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without(item, texts) for item in value]
-    return value
-
-
-def _texts(value: object) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, bytes):
-        yield value.decode("utf-8", "ignore")
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield str(value)
 
 
 def secret_beside(ledger: Path) -> bytes:
