@@ -17,6 +17,7 @@ from amends.bootstrap import Amends
 from amends.cli import main
 from amends.core.contract import LOCAL, Contract, Mechanism
 from amends.core.states import mermaid
+from amends.demo.scenarios import FAULTS, SCENARIOS
 from amends.destinations.contracts import ALL as CONTRACTS
 from amends.service.registry import Effect
 
@@ -128,7 +129,17 @@ def cli() -> str:
     return "\n\n".join(parts)
 
 
+def scenarios() -> str:
+    """The demo's scenarios and faults, as it lists them itself."""
+    rows = ["| scenario | what it does |", "|---|---|"]
+    rows += [f"| `{name}` | {scenario.says} |" for name, scenario in SCENARIOS.items()]
+    rows += ["", "| fault | what goes wrong | the run ends |", "|---|---|---|"]
+    rows += [f"| `{name}` | {fault.says} | {fault.ending} |" for name, fault in FAULTS.items()]
+    return "\n".join(rows)
+
+
 PARTS = {
+    "scenarios": (DOCS / "tutorial/demo.md", scenarios),
     "contracts": (DOCS / "reference/contracts.md", contract_table),
     "cli": (DOCS / "reference/cli.md", cli),
     "effect": (DOCS / "reference/effects.md", effect_arguments),
