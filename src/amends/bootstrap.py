@@ -119,10 +119,12 @@ class Amends(Registering):
         if self._loop is not asyncio.get_running_loop():
             return
         await self._engine.stop()
-        for destination in self.registrations.destinations:
-            await destination.aclose()
-        await self.ledger.close()
-        self._loop = None
+        try:
+            for destination in self.registrations.destinations:
+                await destination.aclose()
+        finally:
+            await self.ledger.close()
+            self._loop = None
 
     async def begin_recovery(self) -> None:
         """Record what was sealed and begin recovering. Runs and workers do this by themselves. Idempotent."""

@@ -27,6 +27,13 @@ class Registrations:
     destinations: list[Destination] = field(default_factory=list)
     sealed: bool = False
 
+    def keep(self, destination: Destination | Contract | None) -> None:
+        """Remember a destination, whoever made it, so that it is closed with the application."""
+        if destination is None or isinstance(destination, Contract):
+            return
+        if not any(known is destination for known in self.destinations):
+            self.destinations.append(destination)
+
 
 class Registering:
     """The half of an application that registers: destinations, effects, reads and types of run."""
@@ -65,7 +72,7 @@ class Registering:
         except (TypeError, ValueError) as error:
             raise UsageError(f"destination {name!r}: {error}") from error
         destination = HttpDestination(base_url, promised, headers=headers, name=name)
-        self.registrations.destinations.append(destination)
+        self.registrations.keep(destination)
         return destination
 
     def effect(
@@ -138,6 +145,8 @@ class Registering:
         if max_in_flight < 1:
             raise UsageError(f"effect {name!r} has max_in_flight={max_in_flight}; at least 1 call must fit")
 
+        self.registrations.keep(destination)
+
         def register(function: Function) -> Effect:
             contract = destination if isinstance(destination, Contract) else destination.contract
             effect = Effect(
@@ -179,6 +188,7 @@ class Registering:
         self, name: str, *, basis: str, destination: Destination | None = None, timeout_s: float = 10.0
     ) -> Callable[[Function], Read]:
         """Declare a read. ``basis`` says on what permission it rests. It returns a value, or ``(value, version)``."""
+        self.registrations.keep(destination)
 
         def register(function: Function) -> Read:
             return read_of(name, function, destination=destination, basis=basis, timeout_s=timeout_s)

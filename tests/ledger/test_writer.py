@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from building import Run
 
+from amends.errors import LedgerUnavailable
 from amends.ledger.writer import AT_ONCE_MAX, GroupWriter
 from amends.ports.ledger import Append, Applied
 
@@ -120,3 +121,38 @@ def test_an_error_met_at_once_is_told_to_the_task_and_stops_nothing(first: int) 
         await writer.drain()
 
     asyncio.run(main())
+
+
+class Exit(SystemExit):
+    """As a signal's handler raises it."""
+
+
+@pytest.mark.requirement("R11", "R14")
+@pytest.mark.parametrize("lone", [False, True], ids=["first append of a turn", "append written at once"])
+def test_an_interrupted_inline_write_lets_the_next_one_through_and_tells_its_waiter(lone: bool) -> None:
+    interrupted = [False, True] if lone else [True]
+
+    def write(batch: Sequence[Append], wait: bool) -> list[Any]:
+        if interrupted and interrupted.pop(0):
+            raise Exit
+        return [Applied() for _ in batch]
+
+    loop = asyncio.new_event_loop()
+    writer = GroupWriter(write)
+
+    async def put() -> Any:
+        return await writer.submit(APPEND)
+
+    async def put_twice() -> Any:
+        await put()
+        return await put()
+
+    task = loop.create_task(put_twice() if lone else put())
+    with pytest.raises(Exit):
+        loop.run_until_complete(task)
+    if not lone:
+        with pytest.raises(LedgerUnavailable, match="append the same entry again"):
+            loop.run_until_complete(task)
+    assert loop.run_until_complete(asyncio.wait_for(put(), 30)) == Applied()
+    loop.run_until_complete(writer.drain())
+    loop.close()

@@ -15,11 +15,13 @@ import pytest
 from terms import FENCED, QUICK
 
 from amends.bootstrap import Amends
+from amends.core.contract import Contract, Lookup
 from amends.core.evidence import Absent, Found, Observation, Receipt
 from amends.core.failures import Ambiguous, NotSent, Rejected
 from amends.core.history import history
 from amends.core.proposal import Verdict
 from amends.core.secret import Secret
+from amends.destinations.http import HttpDestination
 from amends.errors import (
     ArgumentsRefused,
     Conflict,
@@ -257,6 +259,27 @@ async def test_each_of_the_eleven_checks_is_recorded_with_its_result(tmp_path: P
         "commitments_understood",
     }
     assert all(said.split(":")[0] == "ok" for said in prepared["checks"].values())
+
+
+@pytest.mark.requirement("R16")
+async def test_a_destination_made_by_hand_is_closed_with_the_application_and_once(tmp_path: Path) -> None:
+    closed: list[str] = []
+
+    class Kept(HttpDestination):
+        async def aclose(self) -> None:
+            closed.append(self.name)
+            await super().aclose()
+
+    app = Amends(tmp_path / "ledger.db")
+    till, stock = [
+        Kept("http://localhost", Contract(name=name, lookup=Lookup.STRONG), name=name) for name in ("till", "stock")
+    ]
+    effect_of(app, Place(), destination=till, lookup="escalate")
+    app.read("stock", basis="public", destination=stock)(lambda call: 1)
+    app.read("till", basis="public", destination=till)(lambda call: 1)
+    async with app:
+        assert closed == []
+    assert closed == ["till", "stock"]
 
 
 # --- reads ----------------------------------------------------------------------------------------------

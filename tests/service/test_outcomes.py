@@ -164,6 +164,12 @@ async def test_a_lookup_that_could_not_tell_permits_nothing(tmp_path: Path, answ
     assert (len(world.made), len(world.sent)) == (1, 1)
 
 
+def ending(app: Amends) -> str | None:
+    """The ending of the one job that was run."""
+    [job] = [row for row in app.ledger.runs() if row.type == "job"]
+    return job.ending
+
+
 async def one(app: Amends, make: Effect) -> Receipt:
     async with app.run("job", event="e1") as run:
         return await run.do(make, name="a")
@@ -184,7 +190,7 @@ async def test_two_records_under_one_key_are_a_duplicate_and_neither_is_adopted(
     async with app:
         with pytest.raises(VerificationFailed):
             await one(app, make)
-        assert app.ledger.runs()[0].ending == "failed_reconciliation_required"
+        assert ending(app) == "failed_reconciliation_required"
 
 
 @pytest.mark.requirement("R21", "R19")
@@ -211,7 +217,7 @@ async def test_a_refusal_by_the_destination_is_final_and_not_retried(tmp_path: P
         for _ in range(2):
             with pytest.raises(NotCommitted):
                 await one(app, make)
-        assert app.ledger.runs()[0].ending == "failed_clean"
+        assert ending(app) == "failed_clean"
     assert (len(world.sent), len(world.made)) == (1, 0)
 
 
@@ -242,6 +248,22 @@ async def test_a_call_that_never_left_is_tried_again_within_its_budget_of_attemp
         with pytest.raises(NotCommitted):
             await one(app, make)
     assert (len(world.sent), len(world.made)) == (QUICK.attempts, 0)
+
+
+@pytest.mark.requirement("R17", "R18")
+async def test_a_request_that_the_client_refuses_to_make_is_final_and_not_tried_again(tmp_path: Path) -> None:
+    world = World()
+
+    async def refuse(_: Call) -> None:
+        raise NotSent("the header has a line break", code="request_refused")
+
+    world.before = refuse
+    app, make = wired(tmp_path, world)
+    async with app:
+        with pytest.raises(NotCommitted, match="request_refused"):
+            await one(app, make)
+        assert ending(app) == "failed_clean"
+    assert (len(world.sent), len(world.made)) == (1, 0)
 
 
 @pytest.mark.requirement("R5", "R6")

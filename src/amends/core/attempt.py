@@ -33,6 +33,9 @@ FINDABLE = frozenset(
 NOTHING_CLAIMED = frozenset({State.PROPOSED, State.AWAITING_APPROVAL, State.AUTHORIZED, State.PREPARED})
 """States before the first claim: whoever made a record now, no attempt of ours did."""
 
+REQUEST_REFUSED = "request_refused"
+"""The code of a request that the client itself refuses to make: a repeat would be the same request."""
+
 COMPLETABLE = frozenset({"receipt_incomplete", "verification_pending", "verification_unavailable"})
 """Reasons of ``reconciliation_required`` that say only that proof was lacking. Every other one is a
 contradiction (a second record, another amount, a part of it), which one more receipt does not take away:
@@ -186,11 +189,12 @@ def _never_left(
 ) -> list[Event]:
     content = {"detail": end.reason}
     facts: dict[str, Any] = {**end.facts(), "reason": end.code or "never_left"}
-    if operation.attempts < terms.retry.attempts:
+    refused = end.code == REQUEST_REFUSED
+    if operation.attempts < terms.retry.attempts and not refused:
         if end.code != "caller_cancelled":
             facts["wake_at"] = _retry_at(operation, terms, end, now, jitter)
         return [Event(Kind.NEVER_LEFT, operation.id, facts, content)]
-    last = {"reason": "attempts_spent"}
+    last = {"reason": REQUEST_REFUSED if refused else "attempts_spent"}
     if certain:
         final = Event(Kind.RETRIES_EXHAUSTED, operation.id, last, content)
     else:

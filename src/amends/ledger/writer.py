@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from amends.errors import AmendsError
+from amends.errors import AmendsError, LedgerUnavailable
 from amends.ledger.batch import Outcome
 from amends.ports.ledger import Answer, Append
 
@@ -72,6 +72,9 @@ class GroupWriter:
         if self._begin_at_once(task):
             try:
                 written = self._inline([waiting])
+            except BaseException:
+                future.cancel()  # its caller is told by the exception itself
+                raise
             finally:
                 self._end_turn()
             if written:
@@ -111,10 +114,12 @@ class GroupWriter:
             self._running = True
             alone = len(self._queue) == 1 and self._pace_ns < SLOW_NS
             batch = self._take() if alone else []
-        if batch and not self._inline(batch):
-            with self._lock:
-                self._queue[:0] = batch
-        self._end_turn()
+        try:
+            if batch and not self._inline(batch):
+                with self._lock:
+                    self._queue[:0] = batch
+        finally:
+            self._end_turn()
 
     def _end_turn(self) -> None:
         """Let others write; what has queued meanwhile goes to the thread."""
@@ -141,9 +146,11 @@ class GroupWriter:
                 self._running = self._running or bool(batch)
             if not batch:
                 return
-            outcomes = self._timed(batch, True)
-            with self._lock:
-                self._running = False
+            try:
+                outcomes = self._timed(batch, True)
+            finally:
+                with self._lock:
+                    self._running = False
             _deliver(batch, outcomes)
 
     def _take(self) -> list[Waiting]:
@@ -158,8 +165,16 @@ class GroupWriter:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, every waiter of the batch has to hear it
             return [_copy(error) for _ in batch]
+        except BaseException:
+            _deliver(batch, [_interrupted() for _ in batch])
+            raise
         finally:
             self._pace_ns = (3 * self._pace_ns + time.monotonic_ns() - began) // 4
+
+
+def _interrupted() -> LedgerUnavailable:
+    """For the waiters of a batch that an exit or an interrupt broke off: it goes on upwards, they hear this."""
+    return LedgerUnavailable("the write was broken off and nothing of it was acknowledged; append the same entry again")
 
 
 def _copy(error: Exception) -> Exception:
