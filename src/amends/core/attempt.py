@@ -66,7 +66,7 @@ def claim(
     if failed:
         prepared["reason"] = "check:" + ",".join(failed)
         # An earlier attempt may still arrive: then a failed check proves nothing about the world.
-        kind = Kind.HUMAN_ESCALATED if operation.unknown_attempts else Kind.PREPARATION_FAILED
+        kind = Kind.HUMAN_ESCALATED if operation.in_doubt else Kind.PREPARATION_FAILED
         return [Event(kind, operation.id, prepared, content)]
     events = []
     first = operation.state in (State.AUTHORIZED, State.PREPARED)

@@ -16,6 +16,12 @@ from amends.core import end_state
 from amends.core.end_state import NOT_ASKED, EndState
 from amends.core.states import SETTLED, UNRESOLVED, Kind, State, next_state
 
+NEVER_HAPPENED: Final = "late_arrival_bound_passed"
+"""The reason of an absence that proves that no attempt so far happened or will."""
+
+WITHDRAWALS: Final = frozenset({Kind.CANCELLED, Kind.EXPIRED})
+"""Events that say of an operation that nothing of it happened and nothing will."""
+
 NO_CONTENT: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -78,9 +84,15 @@ class Operation(NamedTuple):
         return self.state in UNRESOLVED and self.wake_at is None
 
     @property
-    def refused_before_sending(self) -> bool:
-        """A check of its preparation failed before anything was ever sent: it may be asked for anew."""
-        return self.state is State.NOT_COMMITTED and not self.attempts and self.reason.startswith("check:")
+    def may_be_asked_anew(self) -> bool:
+        """A check of its preparation failed before anything was ever sent, or its time passed first."""
+        refused = self.state is State.NOT_COMMITTED and not self.attempts and self.reason.startswith("check:")
+        return refused or self.state is State.EXPIRED
+
+    @property
+    def in_doubt(self) -> bool:
+        """An attempt's outcome was never known, and nothing proves that it did not and will not happen."""
+        return self.unknown_attempts > 0 and self.reason != NEVER_HAPPENED
 
     @property
     def counted_pass(self) -> bool:
@@ -267,7 +279,7 @@ def _proposed(event: Event, at_ms: int) -> Operation:
 
 def _apply_operation(operation: Operation, event: Event, at_ms: int) -> Operation:
     state = next_state(operation.state, event.kind)
-    if state is None:
+    if state is None or (event.kind in WITHDRAWALS and operation.in_doubt):
         raise IllegalTransition(operation.state, event.kind)
     change = _CHANGES.get(event.kind)
     changes = change(operation, event, at_ms) if change else {}

@@ -18,7 +18,7 @@ from amends.core.contract import Lookup, Mechanism
 from amends.core.evidence import Absent, Expectation, Found, Observation, Unsure, mismatches, missing
 from amends.core.failures import clip
 from amends.core.limits import BACKOFF_MS_MAX
-from amends.core.model import Event, Operation
+from amends.core.model import NEVER_HAPPENED, Event, Operation
 from amends.core.states import Kind
 from amends.core.terms import Terms
 
@@ -30,7 +30,7 @@ class Absence(StrEnum):
     NOT_AUTHORITATIVE = "lookup_consistency_undeclared"
     TOO_EARLY = "read_before_settled"
     HARMLESS_TO_REPEAT = "fenced"
-    NEVER_HAPPENED = "late_arrival_bound_passed"
+    NEVER_HAPPENED = NEVER_HAPPENED
     WAIT_FOR_BOUND = "late_arrival_bound_open"
     NOTHING_MAKES_IT_SAFE = "no_fence_and_no_bound"
 
@@ -82,9 +82,7 @@ def _key_still_held(operation: Operation, terms: Terms, *, now: int, late_ms: in
 
 def repeat_harmless(operation: Operation, terms: Terms, *, now: int) -> bool:
     """Judged again at each claim: an absence allowed a repeat then; does what made it harmless still hold?"""
-    if not operation.unknown_attempts or operation.reason == Absence.NEVER_HAPPENED.value:
-        return True
-    return fenced(operation, terms, now=now)
+    return not operation.in_doubt or fenced(operation, terms, now=now)
 
 
 def replay_allowed(operation: Operation, terms: Terms, *, now: int) -> bool:

@@ -60,6 +60,7 @@ REASONS: Final[Mapping[str, str]] = {
     "no_fence_and_no_bound": "nothing is there, but a late arrival could not be excluded and nothing would absorb it",
     "effect_changed": "the effect's code changed since the first call",
     "fence_expired": "the destination may no longer remember the key",
+    "run_deadline": "the run's deadline passed",
     "end_state": "the end-state query said no",
     "end_state_never_confirmed": "nobody could say within its time that the run's end state holds",
     "lookups_spent": "all allowed lookups are spent",

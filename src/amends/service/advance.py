@@ -30,6 +30,7 @@ async def advance(run: str, services: Services) -> int | None:
     """
     handle, until = services.handle(run), services.clock.budget_ms() + SLICE_MS_MAX
     missing: set[str] = set()
+    await closing.at_deadline(handle, services)
     for name in list(handle.state.operations):
         operation = handle.state.operations[name]
         if operation.settled or operation.id in services.driven:
@@ -40,7 +41,6 @@ async def advance(run: str, services: Services) -> int | None:
             continue
         await _drive(Driver(handle, name, services, services.sealed[operation.action]), services, until)
     await _look_at_joined(handle, services)
-    await closing.at_deadline(handle, services)
     await closing.ask_end_state_again(handle, services)
     for action in sorted(missing):
         services.sealed_as(action)

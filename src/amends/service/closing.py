@@ -7,7 +7,7 @@ follows is decided by ``core.closing``; here it is asked.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from amends.core import closing
+from amends.core import closing, expiry
 from amends.core.evidence import Receipt, Unavailable, Verification
 from amends.core.model import Event, RunState
 from amends.core.states import STANDS, Kind
@@ -55,13 +55,19 @@ async def close(handle: RunHandle, services: Services, how: str) -> None:
 
 
 async def at_deadline(handle: RunHandle, services: Services) -> None:
-    """A run whose program has not come back by its deadline is closed; what happened in it stays owed."""
+    """After its deadline nothing of a run is sent any more, and it is closed; what happened in it stays owed.
+
+    Idempotent. What is on its way is let end, and what is unknown is found out.
+    """
 
     def decision(state: RunState, now: int) -> list[Event]:
-        due = state.closed is None and state.deadline_at is not None and now >= state.deadline_at
-        return closing.close(state, "deadline", now=now, asks=False) if due else []
+        if not expiry.passed(state, now=now):
+            return []
+        closed = closing.close(state, "deadline", now=now, asks=False) if state.closed is None else []
+        return [*closed, *expiry.expire(state, services.owner_of)]
 
-    await handle.decide(decision)
+    while isinstance((await handle.decide(decision))[0], NotApplied):
+        pass
 
 
 async def ask_end_state_again(handle: RunHandle, services: Services) -> None:

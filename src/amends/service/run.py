@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from amends import errors
-from amends.core import told
+from amends.core import expiry, told
 from amends.core.canonical import CanonicalError, canonical_hash, encode
 from amends.core.evidence import Receipt
 from amends.core.identity import intent_id, run_id
@@ -57,6 +57,7 @@ class Run:
         wait_s: float = WAIT_S_MAX,
     ) -> None:
         self._services, self._tenant, self._wait_s, self._deadline_s = services, tenant, wait_s, deadline_s
+        self._entered_at = services.clock.now_ms()
         self.id: str = run_id(tenant, event)
         self.intent: str = intent or intent_id(tenant, event)
         self._opened = Event(
@@ -167,6 +168,22 @@ class Run:
     def _deadline_at(self) -> int:
         return self._services.clock.now_ms() + int(self._deadline_s * 1000)
 
+    def _late(self) -> bool:
+        return expiry.passed(self.state, now=self._services.clock.now_ms())
+
+    def _left_over(self) -> bool:
+        """The program was in the run when its deadline passed; one that comes later gets a new one."""
+        return self.state.deadline_at is not None and self._entered_at < self.state.deadline_at
+
+    def _too_late(self, proposal: Proposal) -> errors.Refused:
+        return errors.Refused(
+            f"{proposal.terms.action} on {proposal.target!r} was not asked for: the deadline of its run passed while "
+            "the program was in it, and nothing was sent; open the run of the same event again to go on",
+            run=self.id,
+            operation=proposal.operation,
+            key=proposal.key,
+        )
+
     def _wish(self, effect: Effect, again: str, arguments: Mapping[str, Any]) -> Wish:
         services = self._services
         return wish(
@@ -180,11 +197,13 @@ class Run:
 
     async def _propose(self, wished: Wish, *, only: bool = False) -> tuple[RunHandle, str]:
         """Where the operation of this wish is, once it is recorded: in this run, or in one it meets."""
+        if self._late() and not self._left_over():
+            await closing.at_deadline(self._handle, self._services)
         proposal = wished.proposal()
         earlier = self._newest_under_an_earlier_name(wished)
         if earlier is not None:
             where, before = earlier
-            asked = replace(proposal, revise=before.refused_before_sending)
+            asked = replace(proposal, revise=before.may_be_asked_anew)
             if meet(where.state, before, asked) is not Meeting.NOTHING_HAPPENED:
                 return await self._met(wished, proposal, where, before)
             proposal = wished.proposal(after=before)
@@ -193,13 +212,15 @@ class Run:
             handle = place[0] if place else self._handle
             existing = handle.state.operations.get(proposal.operation)
             if existing is not None:
-                asked = replace(proposal, revise=existing.refused_before_sending)
+                asked = replace(proposal, revise=existing.may_be_asked_anew)
                 if meet(handle.state, existing, asked) is not Meeting.NOTHING_HAPPENED:
                     return await self._met(wished, proposal, handle, existing)
                 proposal = wished.proposal(after=existing)
                 continue
             if meet(self.state, None, proposal) is not Meeting.NEW:
                 raise self._conflict(wished, proposal, self.id, None, Meeting.RUN_FULL)
+            if self._late() and self._left_over():
+                raise self._too_late(proposal)
             said = await self._record(wished, proposal, only=only)
             if isinstance(said, NotApplied) and said.refusal is Refusal.OPERATION_EXISTS:
                 if (other := self._place(proposal.operation)) is not None:

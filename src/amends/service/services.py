@@ -77,6 +77,11 @@ class Services:
         """The run ``run``, loaded."""
         return RunHandle(run, self.ledger, self.clock, self.entropy)
 
+    def owner_of(self, action: str) -> str:
+        """To whom an operation of ``action`` is handed over; empty where it is not registered here."""
+        sealed = self.sealed.get(action)
+        return "" if sealed is None else sealed.terms.escalate_to or sealed.terms.owner
+
     def sealed_as(self, action: str) -> Sealed:
         """The registration of ``action``.
 
