@@ -12,8 +12,6 @@ from typing import Any, Final
 from amends.core.model import Event, Operation, RunState
 from amends.core.states import Kind, State
 
-RUN_DEADLINE: Final = "run_deadline"
-
 WITHDRAWABLE: Final = frozenset(
     {State.PROPOSED, State.AWAITING_APPROVAL, State.AUTHORIZED, State.PREPARED, State.RETRYABLE}
 )
@@ -32,7 +30,7 @@ def expire(state: RunState, owner: Callable[[str], str]) -> list[Event]:
 
 
 def _expired(operation: Operation, owner: Callable[[str], str]) -> Event:
-    facts: dict[str, Any] = {"reason": RUN_DEADLINE}
+    facts: dict[str, Any] = {"reason": "run_deadline"}
     if not operation.in_doubt:
         return Event(Kind.EXPIRED, operation.id, facts)
     if to := owner(operation.action):
