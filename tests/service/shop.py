@@ -66,9 +66,7 @@ class Till:
 def shop(path: Path, till: Till, *, clock: SetClock | None = None, **options: Any) -> tuple[Amends, Effect]:
     """An application on the ledger at ``path`` with the effect ``charge``."""
     app_options = {name: options.pop(name) for name in ("policy",) if name in options}
-    app = Amends(path / "ledger.db", **app_options)
-    if clock is not None:
-        app.clock = app._services.clock = clock
+    app = Amends(path / "ledger.db", clock=clock, **app_options)
     fields = {"recovery": "compensatable", "target": "thing:{name}", "owner": "till", "destination": FENCED}
     charge = app.effect("charge", **{**fields, "retry": QUICK, "execution_timeout_s": 5.0, **options})(till.charge)
     charge.lookup(till.find)

@@ -90,7 +90,7 @@ async def test_a_planned_retry_of_what_never_left_expires_at_the_deadline(tmp_pa
     till.answers.append(NotSent("no connection"))
     app, charge = shop(tmp_path, till, clock=clock, retry=SLOW)
     async with app:
-        async with app.run("sale", event="e:1", deadline_s=60) as run:
+        async with app.run("sale", event="e:1", deadline_s=60, wait_s=3_600) as run:
             doing = asyncio.ensure_future(run.do(charge, name="a"))
             await until(lambda: bool(till.sent) and only(app, run.id).state == "retryable")
             await passed(app, clock, run.id)
