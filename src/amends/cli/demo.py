@@ -208,7 +208,7 @@ def _sum_up(out: "Output", directory: Path, accounts: list["Account"]) -> None:
     right = sum(each.ok for each in accounts)
     effects = sum(sum(each.effects.values()) for each in accounts)
     out.line()
-    out.heading(f"{right} of {len(accounts)} runs are right; {effects} effects were counted at the destinations")
+    out.heading(f"{right} of {len(accounts)} runs are right; effects counted at the destinations: {effects}")
     _commands(out, directory, accounts)
 
 
@@ -228,7 +228,7 @@ def _commands(out: "Output", directory: Path, accounts: list["Account"]) -> None
     out.line("What it left explains itself; the directory may be deleted:")
     out.line(f"  {amends} runs --ledger {ledger}")
     out.line(f"  {amends} pending --ledger {ledger}")
-    for each in (accounts[0], *open_[:1]):
+    for each in [*(accounts[:1] if accounts[:1] != open_[:1] else ()), *open_[:1]]:
         out.line(f"  {amends} why {each.run} --ledger {ledger}    # {each.scenario}, {each.fault}")
     for each in open_[:1]:
         out.line(f"  {amends} show {each.unresolved[0]} --ledger {ledger}")

@@ -94,7 +94,7 @@ def _line(step: Step, history: History, effects: Mapping[str, int], expected: Ma
     counted = f"{step.destination}: {made} of {right} {step.kind}"
     asked = [op for op in history.state.operations.values() if op.action == step.action]
     if not asked:
-        blocked = "not asked for: an effect before it is unresolved"
+        blocked = "not asked for: blocked"
         return Line(action=step.action, intended=blocked, attempted="0", found="-", verified="-", counted=counted)
     [operation] = asked
     kept = record(history.of(operation.id))
