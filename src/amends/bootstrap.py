@@ -204,21 +204,9 @@ class Amends(Registering):
             deadline_s: after it nothing new is claimed, and a run nobody came back to is closed.
             wait_s: how long ``run.do`` waits for an outcome to be found out.
         """
-        check_run(
-            type=type,
-            event=event,
-            tenant=tenant,
-            principal=principal,
-            reason=reason,
-            intent=intent,
-            deadline_s=deadline_s,
-            wait_s=wait_s,
-        )
-        await self.begin_recovery()
-        run = Run(
-            self._services,
+        run = await self.open_run(
             type,
-            event,
+            event=event,
             tenant=tenant,
             principal=principal,
             reason=reason,
@@ -234,6 +222,42 @@ class Amends(Registering):
             raise
         else:
             await run.close("returned")
+
+    async def open_run(
+        self,
+        type: str,
+        *,
+        event: str,
+        tenant: str,
+        principal: str,
+        reason: str,
+        intent: str | None,
+        deadline_s: float,
+        wait_s: float,
+    ) -> Run:
+        """The run of ``event``, for whoever closes it: ``run`` does, and so does ``amends.sync``."""
+        check_run(
+            type=type,
+            event=event,
+            tenant=tenant,
+            principal=principal,
+            reason=reason,
+            intent=intent,
+            deadline_s=deadline_s,
+            wait_s=wait_s,
+        )
+        await self.begin_recovery()
+        return Run(
+            self._services,
+            type,
+            event,
+            tenant=tenant,
+            principal=principal,
+            reason=reason,
+            intent=intent,
+            deadline_s=deadline_s,
+            wait_s=wait_s,
+        )
 
     async def recover(self) -> Recovered:
         """One recovery pass: drive every run whose wake is due, as far as it goes now."""

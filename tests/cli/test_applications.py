@@ -41,6 +41,25 @@ def test_after_a_kill_a_pass_finds_the_charge_and_makes_no_second(tmp_path: Path
     assert len(made(tmp_path)) == 1
 
 
+def test_a_synchronous_application_is_driven_like_any_other(tmp_path: Path) -> None:
+    assert sell(tmp_path, "killed") == -9
+    (tmp_path / "plain.py").write_text(
+        "from amends.sync import *\n"
+        f"app = Amends({str(tmp_path / 'ledger.db')!r})\n"
+        "app.clock.now_ms = lambda: 4_000_000_000_000\n"
+        "@app.effect('charge', recovery='compensatable', target='order:{order}', owner='us',\n"
+        "            destination=Contract(name='bank', lookup=Lookup.STRONG))\n"
+        "def charge(call: Call, *, order: str, amount: Money = Money(1, 'USD')) -> Receipt: ...\n"
+        "@charge.lookup\n"
+        "def find(call: Call) -> Found:\n"
+        "    return Found(Receipt(resource='ch_1', correlation=call.key, amount=call.arguments.get('amount')))\n"
+    )
+    said = call("recover", "plain:app", "--json", cwd=tmp_path)
+    assert said.code == 0, said
+    [each] = [json.loads(line) for line in said.out.splitlines()]
+    assert (each["operations"], each["failed"]) == ({"verified": 1}, None)
+
+
 @pytest.mark.requirement("R24")
 @pytest.mark.parametrize("format", [(), ("--json",)])
 def test_a_run_that_could_not_be_driven_says_why_and_is_not_taken_for_done(

@@ -81,6 +81,7 @@ def _broken(module: str, error: Exception) -> UsageError:
 
 
 def _application(module: object, name: str, attribute: str) -> "Amends":
+    from amends import sync
     from amends.bootstrap import Amends
 
     found: object = module
@@ -88,6 +89,8 @@ def _application(module: object, name: str, attribute: str) -> "Amends":
         if not hasattr(found, part):
             raise UsageError(f"{name!r}: the module has no {attribute!r}; name the variable that holds Amends(...)")
         found = getattr(found, part)
+    if isinstance(found, sync.Amends):
+        return found.asynchronous
     if not isinstance(found, Amends):
         raise UsageError(f"{name!r} is a {type(found).__name__} and no Amends application; name the one that is")
     return found

@@ -143,7 +143,12 @@ class SyncCall(CallFacts):
     def request(self, method: str, path: str, **options: Any) -> Reply:
         """One request with the options of ``Destination.request``."""
         sending = self._destination().request(self, method, path, **options)
-        return asyncio.run_coroutine_threadsafe(sending, self.loop).result()
+        try:
+            replied = asyncio.run_coroutine_threadsafe(sending, self.loop)
+        except RuntimeError as error:  # the loop is closed: the application ended while this thread went on
+            sending.close()
+            raise NotSent("the application was closed before the send", interval=Interval.QUEUE) from error
+        return replied.result()
 
     def get(self, path: str, **params: str) -> Any:
         """Read ``path``."""
