@@ -9,19 +9,28 @@ contracts, and what those allow after a lost answer differs:
 * carrier, CRM and mail have neither, only a bound on how late a request may still arrive.
 """
 
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from amends.bootstrap import Amends, Run
 from amends.core.contract import Contract, Lookup, Mechanism
-from amends.core.evidence import Absent, Failed, Found, Observation, Pending, Receipt, Verification, Verified
+from amends.core.evidence import Receipt
 from amends.core.money import Money
 from amends.core.terms import Retry
+from amends.demo.reading import (
+    MAIL_DOMAIN,
+    by_reference,
+    charge_of,
+    lookup,
+    mail,
+    payment,
+    verify_by_id,
+    verify_by_list,
+)
 from amends.destinations.contracts.smtp import SUBMIT
 from amends.destinations.http import HttpDestination
-from amends.destinations.smtp import Mail, SmtpClient, key_of, message_id
+from amends.destinations.smtp import Mail, SmtpClient, key_of
 from amends.ports.world import Clock
 from amends.service.call import Call
 from amends.service.registry import Effect, Read
@@ -33,11 +42,6 @@ LAG_S: Final = 5.0
 LATE_S: Final = 120.0
 """How late a request may still arrive: what the shop's own network promises."""
 
-PAGE: Final = 100
-PAGES_MAX: Final = 20
-MAIL_DOMAIN: Final = "shop.invalid"
-SETTLING_S: Final = 0.5
-"""When a verifying read that came too early is made again."""
 
 PAYMENTS: Final = Contract(
     name="rehearsal.payments",
@@ -96,7 +100,7 @@ class Shop:
         self.note_refund: Effect = _note_refund(self.app, crm)
         self.send_mail: Effect = _send_mail(self.app, mailbox, relay)
         self.charge_of: Read = self.app.read("charge_of", basis="support may read payments", destination=payments)(
-            _charge_of
+            charge_of
         )
 
     def _at(self, name: str, contract: Contract) -> HttpDestination:
@@ -134,10 +138,10 @@ def _capture_payment(app: Amends, payments: HttpDestination) -> Effect:
         **_COMMON,
     )
     async def capture_payment(call: Call, *, order: str, amount: Money) -> Receipt:
-        return _payment(await call.post("/v1/charges", {"order": order, **_asked(call, amount)}))
+        return payment(await call.post("/v1/charges", {"order": order, **_asked(call, amount)}))
 
-    capture_payment.lookup(_lookup("/v1/charges", _payment, by="order"))
-    capture_payment.verify(_verify("/v1/charges/{id}", _payment))
+    capture_payment.lookup(lookup("/v1/charges", payment, by="order"))
+    capture_payment.verify(verify_by_id("/v1/charges/{id}", payment))
     return capture_payment
 
 
@@ -157,10 +161,10 @@ def _issue_refund(app: Amends, payments: HttpDestination) -> Effect:
     )
     async def issue_refund(call: Call, *, order: str, charge: str, amount: Money) -> Receipt:
         asked = {"charge": charge, "amount": amount.minor, "metadata": {"key": call.key}}
-        return _payment(await call.post("/v1/refunds", asked))
+        return payment(await call.post("/v1/refunds", asked))
 
-    issue_refund.lookup(_lookup("/v1/refunds", _payment, by="order"))
-    issue_refund.verify(_verify("/v1/refunds/{id}", _payment))
+    issue_refund.lookup(lookup("/v1/refunds", payment, by="order"))
+    issue_refund.verify(verify_by_id("/v1/refunds/{id}", payment))
     return issue_refund
 
 
@@ -178,10 +182,10 @@ def _reserve_stock(app: Amends, warehouse: HttpDestination) -> Effect:
     )
     async def reserve_stock(call: Call, *, order: str, sku: str) -> Receipt:
         path = f"/reservations/{quote(call.key, safe='')}"
-        return _by_reference(await call.put(path, {"sku": sku, "quantity": 1}, if_none_match="*"))
+        return by_reference(await call.put(path, {"sku": sku, "quantity": 1}, if_none_match="*"))
 
-    reserve_stock.lookup(_lookup("/reservations", _by_reference))
-    reserve_stock.verify(_verify("/reservations/{id}", _by_reference))
+    reserve_stock.lookup(lookup("/reservations", by_reference))
+    reserve_stock.verify(verify_by_id("/reservations/{id}", by_reference))
     return reserve_stock
 
 
@@ -199,10 +203,10 @@ def _create_shipment(app: Amends, carrier: HttpDestination) -> Effect:
     )
     async def create_shipment(call: Call, *, order: str, reservation: str) -> Receipt:
         asked = {"order": order, "reference": call.key, "address": f"collect reservation {reservation}"}
-        return _by_reference(await call.post("/shipments", asked))
+        return by_reference(await call.post("/shipments", asked))
 
-    create_shipment.lookup(_lookup("/shipments", _by_reference))
-    create_shipment.verify(_verify("/shipments/{id}", _by_reference))
+    create_shipment.lookup(lookup("/shipments", by_reference))
+    create_shipment.verify(verify_by_id("/shipments/{id}", by_reference))
     return create_shipment
 
 
@@ -219,10 +223,10 @@ def _note_refund(app: Amends, crm: HttpDestination) -> Effect:
     )
     async def note_refund(call: Call, *, order: str, text: str) -> Receipt:
         path = f"/contacts/{quote(f'customer-{order}', safe='')}/notes"
-        return _by_reference(await call.post(path, {"text": text, "reference": call.key}))
+        return by_reference(await call.post(path, {"text": text, "reference": call.key}))
 
-    note_refund.lookup(_lookup("/notes", _by_reference))
-    note_refund.verify(_verify_by_list("/notes", _by_reference))
+    note_refund.lookup(lookup("/notes", by_reference))
+    note_refund.verify(verify_by_list("/notes", by_reference))
     return note_refund
 
 
@@ -242,109 +246,10 @@ def _send_mail(app: Amends, mailbox: HttpDestination, relay: SmtpClient) -> Effe
         # "OK queued as ID": the server's own name of what it took
         return Receipt(resource=taken.reply.rpartition(" ")[2], correlation=key_of(taken.message_id))
 
-    send_mail.lookup(_lookup("/messages", _mail, by="message_id"))
-    send_mail.verify(_verify_by_list("/messages", _mail, by="message_id"))
+    send_mail.lookup(lookup("/messages", mail, by="message_id"))
+    send_mail.verify(verify_by_list("/messages", mail, by="message_id"))
     return send_mail
-
-
-# --- reading the destinations ------------------------------------------------------------------------------
-
-
-async def _charge_of(call: Call, *, order: str) -> str:
-    """The id of the order's charge."""
-    rows, _ = await _rows(call, "/v1/charges", order=order)
-    return str(rows[-1]["id"])
 
 
 def _asked(call: Call, amount: Money) -> dict[str, Any]:
     return {"amount": amount.minor, "currency": amount.currency.lower(), "metadata": {"key": call.key}}
-
-
-def _payment(made: dict[str, Any]) -> Receipt:
-    return Receipt(
-        resource=made["id"],
-        state=made["status"],
-        amount=Money(made["amount"], made["currency"].upper()),
-        correlation=made["metadata"].get("key"),
-    )
-
-
-def _by_reference(made: dict[str, Any]) -> Receipt:
-    return Receipt(resource=made["id"], state=made.get("status"), correlation=made["reference"])
-
-
-def _mail(made: dict[str, Any]) -> Receipt:
-    return Receipt(resource=made["id"], correlation=key_of(made["message_id"]))
-
-
-ReadReceipt = Callable[[dict[str, Any]], Receipt]
-
-
-def _filters(call: Call, by: str) -> dict[str, str]:
-    """What a list is narrowed by; never more than the destination can."""
-    known = {"reference": call.key, "message_id": message_id(call.key, MAIL_DOMAIN)}
-    return {by: known[by] if by in known else str(call.arguments[by])}
-
-
-def _lookup(path: str, receipt: ReadReceipt, *, by: str = "reference") -> Callable[[Call], Any]:
-    """The authoritative read: every page, and every record that carries our key."""
-
-    async def find(call: Call) -> Observation:
-        rows, complete = await _rows(call, path, **_filters(call, by))
-        ours = [found for found in map(receipt, rows) if found.correlation == call.key]
-        return Found(*ours) if ours else Absent(complete=complete, read=f"{len(rows)} records of {path}")
-
-    return find
-
-
-async def _rows(call: Call, path: str, **filters: str) -> tuple[list[dict[str, Any]], bool]:
-    """All records, newest first, and whether every page was read."""
-    rows: list[dict[str, Any]] = []
-    after: dict[str, str] = {}
-    for _ in range(PAGES_MAX):
-        page = await call.get(path, limit=str(PAGE), **filters, **after)
-        rows += page.get("data", page.get("messages", []))
-        if not page["has_more"]:
-            return rows, True
-        after = {"starting_after": rows[-1]["id"]}
-    return rows, False
-
-
-def _verify(path: str, receipt: ReadReceipt) -> Callable[[Call, Receipt], Any]:
-    """Read the record itself again, apart from the answer."""
-
-    async def verify(call: Call, given: Receipt) -> Verification:
-        read = await call.get(path.replace("{id}", quote(given.resource, safe="")))
-        return _compared(given, receipt(read))
-
-    return verify
-
-
-def _verify_by_list(path: str, receipt: ReadReceipt, *, by: str = "reference") -> Callable[[Call, Receipt], Any]:
-    """The same where a record can only be listed: exactly one has our key."""
-
-    async def verify(call: Call, given: Receipt) -> Verification:
-        rows, _ = await _rows(call, path, **_filters(call, by))
-        ours = [found for found in map(receipt, rows) if found.correlation == call.key]
-        if len(ours) > 1:
-            return Failed(f"{len(ours)} records carry our key", evidence={"resources": _resources(ours)})
-        return _compared(given, ours[0]) if ours else Pending(retry_after_s=SETTLING_S)
-
-    return verify
-
-
-def _compared(given: Receipt, read: Receipt) -> Verification:
-    evidence = read.to_json()
-    if read.state == "pending":
-        return Pending(retry_after_s=SETTLING_S, evidence=evidence)
-    same = (read.resource, read.state, read.amount, read.correlation) == (
-        given.resource,
-        given.state,
-        given.amount,
-        given.correlation,
-    )
-    return Verified(evidence=evidence) if same else Failed("the record differs from the answer", evidence=evidence)
-
-
-def _resources(receipts: Iterable[Receipt]) -> list[str]:
-    return [receipt.resource for receipt in receipts]
