@@ -100,7 +100,7 @@ CONTROLS = [
     Control(
         "answered before the append is durable",
         "src/amends/service/run.py",
-        "                if handle.durable and (step.do is Do.NOTHING or late):",
+        "                if handle.durable(name) and (step.do is Do.NOTHING or late):",
         "                if step.do is Do.NOTHING or late:",
         SERVICE,
     ),

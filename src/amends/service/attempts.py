@@ -5,7 +5,7 @@ A call in a thread may outlive its time-out; what it brings then is recorded as 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from amends.service.handle import RunHandle
 from amends.service.registry import Effect
 from amends.service.services import Services
 from amends.service.threads import begin, runs_in_thread
+from amends.service.uninterrupted import to_its_end, within
 
 RECORD_PAUSES_S: Final = (0.05, 0.2, 1.0)
 """Pauses before a result is offered to an unavailable ledger again; then the lookup has to find it."""
@@ -56,17 +57,15 @@ class Recorder:
     expected: Callable[[Operation], Expectation]
     blotter: Blotter
 
-    async def claimed(self, claim: Awaitable[Claimed]) -> Claimed:
+    async def claimed(self, claim: Coroutine[Any, Any, Claimed]) -> Claimed:
         """Wait for a claim. A caller cancelled meanwhile leaves it recorded as *never left*."""
-        claiming = asyncio.ensure_future(claim)
-        try:
-            return await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            made = await claiming
-            if has_claim(made):
-                number = self.handle.state.operations[self.operation].attempts
-                await self.ended(number, NotSent("cancelled in the queue", code="caller_cancelled"))
-            raise
+        made, cancelled = await to_its_end(claim)
+        if cancelled is None:
+            return made
+        if has_claim(made):
+            number = self.handle.state.operations[self.operation].attempts
+            await self.ended(number, NotSent("cancelled in the queue", code="caller_cancelled"))
+        raise cancelled
 
     async def ended(self, number: int, end: CallEnded) -> None:
         """Record that attempt ``number`` ended without a receipt."""
@@ -93,12 +92,9 @@ class Recorder:
 
     async def _surely(self, decision: Decision) -> None:
         """Finish recording even when the caller is cancelled, and offer it again to a ledger that was away."""
-        recording = asyncio.ensure_future(self._patiently(decision))
-        try:
-            await asyncio.shield(recording)
-        except asyncio.CancelledError:
-            await recording
-            raise
+        _, cancelled = await to_its_end(self._patiently(decision))
+        if cancelled is not None:
+            raise cancelled
 
     async def _patiently(self, decision: Decision) -> None:
         for pause in RECORD_PAUSES_S:
@@ -133,8 +129,7 @@ async def _called(effect: Effect, call: Call, recorder: Recorder) -> Receipt:
     try:
         if runs_in_thread(effect.function):
             return _checked(await _in_thread(effect, call, recorder))
-        async with asyncio.timeout(call.remaining_s):
-            return _checked(await effect.function(call, **call.arguments))
+        return _checked(await within(call.remaining_s, effect.function(call, **call.arguments)))
     except CallEnded as end:
         if really_sent(call.sends[:-1]) and end.outcome is not Outcome.PARTIAL:
             raise Ambiguous(f"after an earlier send: {end.reason}", status=end.status, code="after_a_send") from end

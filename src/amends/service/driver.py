@@ -12,7 +12,7 @@ from amends.core import attempt, matrix, reconcile, verify
 from amends.core.canonical import decode_value
 from amends.core.evidence import Expectation, Receipt, Unavailable, Verification
 from amends.core.matrix import Do, Step
-from amends.core.model import Event, Operation, RunState, apply
+from amends.core.model import Event, Operation, RunState, advance
 from amends.core.money import Money
 from amends.core.states import State
 from amends.ports.ledger import Answer, Applied, NotApplied, Refusal
@@ -75,8 +75,7 @@ class Driver:
             proposed = list(proposing(state, now))
             if not proposed or reads_first:
                 return proposed
-            for event in proposed:
-                state = apply(state, event, now)
+            state = advance(state, proposed, now)
             operation = state.operations[self._id]
             if operation.state is not State.AUTHORIZED:
                 return proposed

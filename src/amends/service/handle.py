@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from amends.core.chain import GENESIS, ChainBroken, EntryHeader, seal, unseal
 from amends.core.endings import settle
-from amends.core.model import Event, RunState, apply, fold
+from amends.core.model import Event, RunState, advance, fold
 from amends.core.states import Kind
 from amends.errors import LedgerCorrupt
 from amends.ports.ledger import Answer, Append, Applied, Ledger
@@ -27,13 +27,12 @@ class RunHandle:
         self._ledger, self._clock, self._entropy = ledger, clock, entropy
         self.state: RunState = RunState(run)
         self._head = GENESIS
-        self._queued = 0
+        self._unanswered: list[tuple[str, ...]] = []
         self.reload()
 
-    @property
-    def durable(self) -> bool:
-        """Every append that ``state`` stands on has been answered; only then may it be told to anybody."""
-        return self._queued == 0
+    def durable(self, operation: str) -> bool:
+        """Every append that changed ``operation`` has been answered; only then may its state be told to anybody."""
+        return not any(operation in touched for touched in self._unanswered)
 
     def reload(self) -> None:
         """Read the run again and verify its chain."""
@@ -55,14 +54,13 @@ class RunHandle:
         events = list(decision(self.state, now))
         if not events:
             return Applied(), events
-        state = self.state
-        for event in events:
-            state = apply(state, event, now)
-        events += settle(state)
         before, state = (self.state, self._head), fold(self.state, events, now)
+        if settled := settle(state):
+            events, state = [*events, *settled], advance(state, settled, now)
         header = EntryHeader(self.id, state.version, self._entropy.append_id(), now, self._entropy.worker)
         entry = seal(header, events, self._head, self._entropy.salt())
-        run_row, operation_rows = rows(state, entry.hash, changed(events))
+        touched = changed(events)
+        run_row, operation_rows = rows(state, entry.hash, touched)
         new = frozenset(e.operation for e in events if e.kind is Kind.PROPOSED)
         acquire, release = locks(state, events)
         append = Append(
@@ -75,7 +73,7 @@ class RunHandle:
             release=release,
         )
         self.state, self._head = state, entry.hash
-        self._queued += 1
+        self._unanswered.append(touched)
         try:
             answer = await self._ledger.append(append)
         except Exception:
@@ -83,7 +81,7 @@ class RunHandle:
             self.reload()
             raise
         finally:
-            self._queued -= 1
+            self._unanswered.remove(touched)
         if not isinstance(answer, Applied):
             self.reload()
         return answer, events

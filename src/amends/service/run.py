@@ -344,7 +344,7 @@ class Run:
                 if step.do not in (Do.WAIT, Do.NOTHING):
                     continue
                 late = clock.budget_ms() >= waited_until
-                if handle.durable and (step.do is Do.NOTHING or late):
+                if handle.durable(name) and (step.do is Do.NOTHING or late):
                     return answer(handle.id, handle.state.operations[name], waiting_for=step.reason)
                 await asyncio.sleep(POLL_S)
                 if self._services.ledger.version(handle.id) > handle.state.version:
