@@ -289,10 +289,14 @@ class Amends(Registering):
                     operation=operation,
                     run=row.run,
                 )
-        handle = self._services.handle(row.run)
-        driver = Driver(handle, operation, self._services, sealed)
-        for receipt in receipts:
-            await driver.responded(driver.operation.attempts, receipt)
+            if receipt.correlation not in (None, row.key):
+                raise errors.Refused(
+                    f"the evidence carries the correlation {receipt.correlation!r}, and this operation's is "
+                    f"{row.key!r}: it is about something else",
+                    operation=operation,
+                    run=row.run,
+                )
+        await Driver(self._services.handle(row.run), operation, self._services, sealed).found(receipts)
 
 
 __all__ = ["Amends", "Run", "answer"]

@@ -1,34 +1,19 @@
 """Claims, and what the end of a call means."""
 
-from typing import Any
-
 import pytest
+from attempting import CHECKS, NOW, RECEIPT, TERMS, after, operation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amends.core.attempt import COMPLETABLE, FINDABLE, NOTHING_CLAIMED, backoff_ms, claim, ended, responded, unknown
+from amends.core.attempt import backoff_ms, claim, ended, unknown
 from amends.core.contract import Contract, Lookup, Mechanism
-from amends.core.evidence import Expectation, Receipt
 from amends.core.failures import Ambiguous, CallEnded, NotSent, Rejected
 from amends.core.limits import BACKOFF_MS_MAX
 from amends.core.matrix import Do, next_step
-from amends.core.model import Event, Operation, RunState, apply
-from amends.core.money import Money
+from amends.core.model import Operation
 from amends.core.states import NOTHING_HAPPENED, Kind, State
-from amends.core.terms import Recovery, Retry, Terms
+from amends.core.terms import Recovery, Terms
 
-NOW = 1_000_000
-KEY = "am1_key"
-EXPECTED = Expectation(correlation=KEY, amount=Money(8500, "USD"))
-RECEIPT = Receipt(resource="re_1", correlation=KEY, amount=Money(8500, "USD"))
-CHECKS = {"intent_current": "yes", "state_fresh": "not declared"}
-TERMS = Terms(
-    action="refund",
-    recovery=Recovery.COMPENSATABLE,
-    version="v1",
-    target_template="order:{id}",
-    retry=Retry(attempts=3, first_delay_s=1.0, delay_s_max=30.0),
-)
 ENDS = st.one_of(
     st.builds(CallEnded, st.text(max_size=20)),
     st.builds(Ambiguous, st.text(max_size=20)),
@@ -36,30 +21,6 @@ ENDS = st.one_of(
     st.builds(Rejected, st.text(max_size=20), retryable=st.booleans(), status=st.sampled_from([None, 400, 429])),
     st.builds(Rejected, st.text(max_size=20), code=st.just("key_conflict"), status=st.just(422)),
 )
-
-
-def operation(state: State = State.COMMITTING, **changes: Any) -> Operation:
-    values: dict[str, Any] = {
-        "id": "op_1",
-        "key": KEY,
-        "action": "refund",
-        "recovery": "compensatable",
-        "state": state,
-        "params_hash": "h",
-        "effect_version": "v1",
-        "identity": "refund.1",
-        "attempts": 1,
-        "attempt_ends_at": NOW + 20_000,
-        "first_claim_at": NOW,
-    }
-    return Operation(**{**values, **changes})
-
-
-def after(current: Operation, events: list[Event], at: int = NOW) -> Operation:
-    run = RunState(id="run_1", operations={"op_1": current})
-    for event in events:
-        run = apply(run, event, at)
-    return run.operations["op_1"]
 
 
 def call_ended(current: Operation, end: CallEnded) -> Operation:
@@ -184,103 +145,6 @@ def test_jitter_spreads_operations_that_failed_together() -> None:
 def test_jitter_lies_in_its_interval(jitter: float) -> None:
     with pytest.raises(ValueError, match="jitter"):
         backoff_ms(1, first_ms=1, most_ms=1, jitter=jitter)
-
-
-def respond(current: Operation, receipt: Receipt = RECEIPT, *, attempt: int = 1) -> list[Event]:
-    return responded(current, TERMS, receipt, EXPECTED, attempt=attempt, now=NOW)
-
-
-@pytest.mark.requirement("R13", "R19")
-def test_a_response_in_time_is_committed_and_its_receipt_verified_in_one_append() -> None:
-    events = respond(operation())
-    assert [event.kind for event in events] == [Kind.RESPONSE_RECEIVED, Kind.POSTCONDITION_VERIFIED]
-    assert events[0].content["receipt"] == RECEIPT.to_json()
-    assert after(operation(), events).state is State.VERIFIED
-
-
-@pytest.mark.requirement("R19")
-def test_a_receipt_that_contradicts_the_intent_is_recorded_and_not_believed() -> None:
-    events = respond(operation(), Receipt(resource="re_1", correlation=KEY, amount=Money(1, "USD")))
-    assert [event.kind for event in events] == [Kind.RESPONSE_RECEIVED, Kind.POSTCONDITION_FAILED]
-    found = after(operation(), events)
-    assert found.state is State.RECONCILIATION_REQUIRED
-    assert "amount" in (found.detail or "")
-
-
-@pytest.mark.requirement("R19")
-def test_an_incomplete_receipt_is_not_verified_by_itself() -> None:
-    found = after(operation(), respond(operation(), Receipt(resource="", correlation=KEY)))
-    assert found.state is State.COMMITTED
-
-
-KNOWN = {State.COMMITTED, State.VERIFYING, State.VERIFIED, State.RECONCILED, State.IRREVERSIBLE_EFFECT}
-
-
-@pytest.mark.requirement("R24", "F10")
-@pytest.mark.parametrize("state", State)
-def test_a_late_receipt_resolves_or_is_kept_in_every_state(state: State) -> None:
-    current = operation(state, attempts=2, receipt=RECEIPT.to_json() if state in KNOWN else None, wake_at=NOW + 9)
-    events = respond(current, attempt=1)
-    found = after(current, events)
-    assert events[0].content["receipt"] == RECEIPT.to_json()
-    if state in NOTHING_CLAIMED:
-        assert (found.state, found.reason) == (State.RECONCILIATION_REQUIRED, "made_before_any_attempt")
-        assert found.wake_at is None, "the first attempt is not made any more"
-    elif state in FINDABLE:
-        assert found.state is State.VERIFIED
-        assert found.wake_at is None, "a planned retry is cancelled"
-    else:
-        assert found.state is state
-        assert found.late_receipt == RECEIPT.to_json()
-        assert found.wake_at == current.wake_at, "evidence beside changes no plan"
-
-
-CONTRADICTIONS = [
-    "duplicate",
-    "several_matches",
-    "found_not_as_expected",
-    "receipt_mismatch",
-    "partial",
-    "key_conflict",
-    "postcondition",
-    "made_before_any_attempt",
-]
-
-
-@pytest.mark.requirement("R21", "R24", "R25", "G7")
-@pytest.mark.parametrize("reason", CONTRADICTIONS)
-@pytest.mark.parametrize("resource", ["re_1", "re_2"])
-def test_a_contradiction_stays_for_a_person_whatever_receipt_comes_later(reason: str, resource: str) -> None:
-    current = operation(State.RECONCILIATION_REQUIRED, attempts=2, reason=reason, receipt=RECEIPT.to_json())
-    found = after(current, respond(current, Receipt(resource=resource, correlation=KEY), attempt=2))
-    assert (found.state, found.reason) == (State.RECONCILIATION_REQUIRED, reason)
-    assert found.late_receipt is not None, "what came is kept"
-
-
-@pytest.mark.requirement("R20", "R24")
-@pytest.mark.parametrize("reason", sorted(COMPLETABLE))
-def test_what_lacked_only_proof_is_settled_by_a_late_receipt_of_the_same_record(reason: str) -> None:
-    current = operation(State.RECONCILIATION_REQUIRED, attempts=1, reason=reason, receipt=RECEIPT.to_json())
-    assert after(current, respond(current)).state is State.VERIFIED
-    other = after(current, respond(current, Receipt(resource="re_2", correlation=KEY)))
-    assert other.state is State.RECONCILIATION_REQUIRED
-
-
-@pytest.mark.requirement("R24", "R21")
-@pytest.mark.parametrize("state", sorted(KNOWN))
-def test_a_late_receipt_of_another_record_is_a_duplicate(state: State) -> None:
-    current = operation(state, attempts=2, receipt=RECEIPT.to_json())
-    found = after(current, respond(current, Receipt(resource="re_2", correlation=KEY)))
-    assert (found.state, found.reason) == (State.RECONCILIATION_REQUIRED, "duplicate")
-
-
-@pytest.mark.requirement("R24", "R21", "B12")
-def test_two_attempts_that_made_two_records_are_a_duplicate() -> None:
-    second = operation(attempts=2, unknown_attempts=1)
-    second = after(second, respond(second, attempt=1))
-    assert second.state is State.COMMITTING
-    found = after(second, respond(second, Receipt(resource="re_2", correlation=KEY), attempt=2))
-    assert found.state is State.RECONCILIATION_REQUIRED
 
 
 # --- known gaps: what G3 and R24 ask for and the core does not do yet --------------------------------

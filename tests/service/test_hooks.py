@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from terms import FENCED, QUICK
+from placing import Place, effect_of
+from terms import FENCED
 
 from amends.bootstrap import Amends
 from amends.core.contract import Contract, Lookup
-from amends.core.evidence import Absent, Found, Observation, Receipt
+from amends.core.evidence import Receipt
 from amends.core.failures import Ambiguous, NotSent, Rejected
 from amends.core.history import history
 from amends.core.proposal import Verdict
@@ -30,42 +31,9 @@ from amends.errors import (
     Refused,
     RegistrationError,
     UsageError,
-    VerificationFailed,
 )
 from amends.service.call import Call, SyncCall
 from amends.service.registry import Effect
-
-
-class Place:
-    """A destination that counts: ``made`` by key, ``arguments`` as they arrived."""
-
-    def __init__(self) -> None:
-        self.made: dict[str, Receipt] = {}
-        self.calls: list[Call] = []
-
-    def take(self, call: Call | SyncCall) -> Receipt:
-        receipt = Receipt(resource=f"r{len(self.made)}", correlation=call.key)
-        return self.made.setdefault(call.key, receipt)
-
-    async def make(self, call: Call, **_: object) -> Receipt:
-        self.calls.append(call)
-        return self.take(call)
-
-    async def find(self, call: Call) -> Observation:
-        ours = self.made.get(call.key)
-        return Found(ours) if ours else Absent(complete=True)
-
-
-def effect_of(app: Amends, place: Place, **options: Any) -> Effect:
-    """An effect ``make`` on ``thing:{name}`` with ``options``."""
-    fields = {"recovery": "compensatable", "target": "thing:{name}", "owner": "us", "destination": FENCED}
-
-    @app.effect("make", **{**fields, "retry": QUICK, **options})
-    async def make(call: Call, *, name: str, note: Any = "") -> Receipt:
-        return await place.make(call, note=note)
-
-    make.lookup(place.find)
-    return make
 
 
 def entries(path: Path) -> str:
@@ -494,69 +462,3 @@ async def test_a_level_decides_which_hooks_a_start_demands(tmp_path: Path, level
 
 
 # --- evidence from outside, recovery ------------------------------------------------------------------------
-
-
-@pytest.mark.requirement("R24", "C14")
-async def test_evidence_from_outside_settles_an_unknown_outcome_and_plans_no_repeat(tmp_path: Path) -> None:
-    app, place = Amends(tmp_path / "ledger.db"), Place()
-    make = effect_of(app, place, lookup="escalate")
-    make.lookup_function = None
-
-    async def lost(call: Call, *, name: str, note: Any = "") -> Receipt:
-        place.calls.append(call)
-        place.take(call)
-        raise Ambiguous("no answer")
-
-    make.function = lost
-    async with app:
-        with pytest.raises(OutcomeUnknown) as unknown:
-            async with app.run("job", event="e:1", wait_s=0.0) as run:
-                await run.do(make, name="a")
-        operation = str(unknown.value.operation)
-        for _ in range(2):
-            await app.evidence(operation, Receipt(resource="r0", correlation=place.calls[0].key))
-        row = app.ledger.operation(operation)
-        with pytest.raises(Refused, match="correlation"):
-            await app.evidence(operation, Receipt(resource="r9"))
-    assert row is not None
-    assert (row.state, row.resource) == ("verified", "r0")
-    assert len(place.calls) == 1
-
-
-@pytest.mark.requirement("R21", "R24", "R25", "G7")
-async def test_a_duplicate_stays_for_a_person_when_a_webhook_of_one_of_the_records_comes(tmp_path: Path) -> None:
-    app, place = Amends(tmp_path / "ledger.db"), Place()
-    make = effect_of(app, place)
-
-    async def lost(call: Call, *, name: str, note: Any = "") -> Receipt:
-        place.calls.append(call)
-        raise Ambiguous("no answer")
-
-    async def two(call: Call) -> Observation:
-        return Found(*[Receipt(resource=f"r{n}", correlation=call.key) for n in range(2)])
-
-    make.function, make.lookup_function = lost, two
-    async with app:
-        with pytest.raises(VerificationFailed) as failed:
-            async with app.run("job", event="e:1") as run:
-                await run.do(make, name="a")
-        operation = str(failed.value.operation)
-        await app.evidence(operation, Receipt(resource="r0", correlation=place.calls[0].key))
-        row = app.ledger.operation(operation)
-        assert row is not None
-        assert row.state == "reconciliation_required"
-        assert run.outcome() == "failed_reconciliation_required"
-
-
-@pytest.mark.requirement("R24", "R12")
-async def test_evidence_that_comes_before_the_first_claim_stops_the_send(tmp_path: Path) -> None:
-    app, place = Amends(tmp_path / "ledger.db"), Place()
-    make = effect_of(app, place)
-    async with app:
-        async with app.run("job", event="e:1") as run:
-            operation = await run.propose(make, name="a")
-            key = run.state.operations[operation].key
-            await app.evidence(operation, Receipt(resource="r0", correlation=key))
-            with pytest.raises(VerificationFailed, match="made_before_any_attempt"):
-                await run.do(make, name="a")
-        assert place.calls == []

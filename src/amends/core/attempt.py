@@ -1,45 +1,23 @@
 """Attempts: the claim before the call, and what the call's end means.
 
 The claim is durable before anything leaves, and it counts the attempt. So an attempt with no recorded
-end is *unknown*, whoever died; and a call that kills its process is counted all the same.
+end is *unknown*, whoever died; and a call that kills its process is counted all the same. What a receipt means
+is in ``response``.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from amends.core import verify
 from amends.core.backoff import backoff_ms
-from amends.core.evidence import Expectation, Receipt, mismatches, missing
-from amends.core.failures import CallEnded, NotSent, Outcome, Rejected, clip
+from amends.core.failures import CallEnded, NotSent, Outcome, Rejected
 from amends.core.limits import BACKOFF_MS_MAX
 from amends.core.model import Event, Operation
 from amends.core.proposal import failed_checks
-from amends.core.states import STANDS, Kind, State
+from amends.core.states import Kind, State
 from amends.core.terms import Terms
-
-FINDABLE = frozenset(
-    {
-        State.OUTCOME_UNKNOWN,
-        State.RECONCILING,
-        State.RETRYABLE,
-        State.NOT_COMMITTED,
-        State.CANCELLED,
-        State.EXPIRED,
-        State.HUMAN_REQUIRED,
-    }
-)
-"""States in which a receipt that comes late tells us whether it happened."""
-
-NOTHING_CLAIMED = frozenset({State.PROPOSED, State.AWAITING_APPROVAL, State.AUTHORIZED, State.PREPARED})
-"""States before the first claim: whoever made a record now, no attempt of ours did."""
 
 REQUEST_REFUSED = "request_refused"
 """The code of a request that the client itself refuses to make: a repeat would be the same request."""
-
-COMPLETABLE = frozenset({"receipt_incomplete", "verification_pending", "verification_unavailable"})
-"""Reasons of ``reconciliation_required`` that say only that proof was lacking. Every other one is a
-contradiction (a second record, another amount, a part of it), which one more receipt does not take away:
-those stay for a person."""
 
 
 def claim(
@@ -82,76 +60,6 @@ def claim(
         facts["checks"] = checks
     events.append(Event(Kind.COMMIT_STARTED, operation.id, facts))
     return events
-
-
-def responded(
-    operation: Operation, terms: Terms, receipt: Receipt, expected: Expectation, *, attempt: int, now: int
-) -> list[Event]:
-    """A response came with ``receipt``, in time or late.
-
-    It is recorded whatever it says. Where no verifying read is registered and the receipt carries all
-    that is required, the postcondition is verified by it in the same append; where one is registered, its
-    first pass is counted in it, so whoever made the append reads at once.
-    """
-    content: dict[str, Any] = {"receipt": receipt.to_json()}
-    late = not (operation.state is State.COMMITTING and operation.attempts == attempt)
-    if operation.state in NOTHING_CLAIMED:
-        return _made_by_nobody(operation, receipt)
-    if late and not _tells(operation, receipt):
-        return _beside(operation, receipt, attempt)
-    facts: dict[str, Any] = {"attempt": attempt}
-    if late:
-        facts["late"] = True
-    other = _other_resource(operation.late_receipt, receipt)
-    wrong = mismatches(receipt, expected)
-    if other or wrong:
-        kind = Kind.DUPLICATE_FOUND if other else Kind.MISMATCH_FOUND
-        reason = "duplicate" if other else "receipt_mismatch"
-        content["detail"] = clip("; ".join(wrong) or "another record was made under this key")
-        recorded = Event(Kind.RESPONSE_RECEIVED, operation.id, facts, {"receipt": receipt.to_json()})
-        if kind is Kind.MISMATCH_FOUND:
-            failed = Event(Kind.POSTCONDITION_FAILED, operation.id, {"reason": reason}, content)
-            return [recorded, failed]
-        return [recorded, Event(kind, operation.id, {"reason": reason}, content)]
-    lacking = missing(receipt, terms.evidence)
-    if lacking:
-        facts["lacking"] = lacking
-    if terms.has_verify:
-        next_event = verify.started(operation, terms, now=now)
-    elif lacking:
-        facts["wake_at"] = now
-        return [Event(Kind.RESPONSE_RECEIVED, operation.id, facts, content)]
-    else:
-        next_event = Event(Kind.POSTCONDITION_VERIFIED, operation.id, {"by": "receipt"})
-    return [Event(Kind.RESPONSE_RECEIVED, operation.id, facts, content), next_event]
-
-
-def _tells(operation: Operation, receipt: Receipt) -> bool:
-    """Whether a late receipt decides something; otherwise it is kept beside what is known."""
-    if operation.state is State.RECONCILIATION_REQUIRED:
-        return operation.reason in COMPLETABLE and not _other_resource(operation.receipt, receipt)
-    return operation.state in FINDABLE
-
-
-def _made_by_nobody(operation: Operation, receipt: Receipt) -> list[Event]:
-    """There is a record under the key, and no attempt was ever claimed here: a person finds out who made it."""
-    detail = "there is a record under this key, and nothing was sent from here"
-    content = {"detail": detail, "receipt": receipt.to_json()}
-    return [Event(Kind.MISMATCH_FOUND, operation.id, {"reason": "made_before_any_attempt"}, content)]
-
-
-def _beside(operation: Operation, receipt: Receipt, attempt: int) -> list[Event]:
-    """A receipt that comes while another attempt runs, or after the effect is known."""
-    content = {"receipt": receipt.to_json()}
-    known = operation.state in STANDS | {State.COMMITTED, State.VERIFYING, State.RECONCILED}
-    if known and _other_resource(operation.receipt, receipt):
-        facts = {"reason": "duplicate", "attempt": attempt, "late": True}
-        return [Event(Kind.DUPLICATE_FOUND, operation.id, facts, content)]
-    return [Event(Kind.EVIDENCE_RECORDED, operation.id, {"attempt": attempt, "late": True}, content)]
-
-
-def _other_resource(known: Any, receipt: Receipt) -> bool:
-    return known is not None and known.get("resource") != receipt.resource
 
 
 def ended(operation: Operation, terms: Terms, end: CallEnded, *, now: int, jitter: float) -> list[Event]:

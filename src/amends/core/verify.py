@@ -25,7 +25,7 @@ def started(operation: Operation, terms: Terms, *, now: int) -> Event:
 def by_receipt(operation: Operation, terms: Terms) -> list[Event]:
     """Where no verifying read is registered, the receipt has to carry all that is required.
 
-    It comes here only when it did not (see ``attempt.responded``): then nobody may call it verified.
+    It comes here only when it did not (see ``response.responded``): then nobody may call it verified.
     """
     lacking = (
         ["resource"] if operation.receipt is None else missing(Receipt.from_json(operation.receipt), terms.evidence)

@@ -40,6 +40,7 @@ REASONS: Final[Mapping[str, str]] = {
     "answer_refused": "what the effect answered cannot be recorded",
     "no_receipt": "the effect's code returned something that is no receipt",
     "duplicate": "another record was made under this key",
+    "revised_already": "a record of it appeared after its revision was sent",
     "receipt_mismatch": "the receipt contradicts what was intended",
     "made_before_any_attempt": "there is a record under this key, and nothing was sent from here",
     "receipt_incomplete": "the receipt lacks evidence that is required",

@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from amends.core import attempt, told
+from amends.core import attempt, response, told
 from amends.core.evidence import Expectation, Receipt
 from amends.core.failures import Ambiguous, CallEnded, Interval, NotSent, Outcome, clip
 from amends.core.model import Event, Operation, RunState
-from amends.core.states import Kind, State
+from amends.core.states import NOTHING_HAPPENED, Kind, State
 from amends.core.terms import Terms
 from amends.errors import LedgerUnavailable
 from amends.ports.destination import really_sent
@@ -23,6 +23,7 @@ from amends.service.blotting import Blotter
 from amends.service.call import Call
 from amends.service.handle import RunHandle
 from amends.service.registry import Effect
+from amends.service.revisions import sent_after
 from amends.service.services import Services
 from amends.service.threads import begin, runs_in_thread
 from amends.service.uninterrupted import to_its_end, within
@@ -34,10 +35,11 @@ Decision = Callable[[RunState, int], Sequence[Event]]
 Claimed = tuple[Answer, Sequence[Event]]
 
 
-async def until_applied(handle: RunHandle, decision: Decision) -> None:
-    """Evidence is recorded whoever else writes to the run: decide anew after each conflict."""
-    while not isinstance((await handle.decide(decision))[0], Applied):
+async def until_applied(handle: RunHandle, decision: Decision) -> Sequence[Event]:
+    """Evidence is recorded whoever else writes to the run: decide anew after each conflict. The events recorded."""
+    while not isinstance((decided := await handle.decide(decision))[0], Applied):
         pass
+    return decided[1]
 
 
 def has_claim(claimed: Claimed) -> bool:
@@ -86,9 +88,26 @@ class Recorder:
 
         def decision(state: RunState, now: int) -> Sequence[Event]:
             operation = state.operations[self.operation]
-            return attempt.responded(operation, self.terms, clean, self.expected(operation), attempt=number, now=now)
+            if self._revised(state, operation):
+                return response.revised_already(operation, clean)
+            return response.responded(operation, self.terms, clean, self.expected(operation), attempt=number, now=now)
 
         await self._surely(decision)
+
+    async def found(self, receipts: Sequence[Receipt]) -> None:
+        """Record ``receipts``, all that somebody outside found."""
+        clean = [observing.blotted(receipt, self.blotter) for receipt in receipts]
+
+        def decision(state: RunState, now: int) -> Sequence[Event]:
+            operation = state.operations[self.operation]
+            if self._revised(state, operation):
+                return response.revised_already(operation, clean[0])
+            return response.found(operation, self.terms, clean, self.expected(operation), now=now)
+
+        await self._surely(decision)
+
+    def _revised(self, state: RunState, operation: Operation) -> bool:
+        return operation.state in NOTHING_HAPPENED and sent_after(self.services, state, operation)
 
     async def _surely(self, decision: Decision) -> None:
         """Finish recording even when the caller is cancelled, and offer it again to a ledger that was away."""
@@ -99,10 +118,11 @@ class Recorder:
     async def _patiently(self, decision: Decision) -> None:
         for pause in RECORD_PAUSES_S:
             try:
-                return await until_applied(self.handle, decision)
+                await until_applied(self.handle, decision)
+                return
             except LedgerUnavailable:
                 await asyncio.sleep(pause)
-        return await until_applied(self.handle, decision)
+        await until_applied(self.handle, decision)
 
 
 async def make(effect: Effect, call: Call, recorder: Recorder) -> None:

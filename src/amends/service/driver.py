@@ -10,7 +10,7 @@ from typing import Any
 
 from amends.core import attempt, matrix, reconcile, verify
 from amends.core.canonical import decode_value
-from amends.core.evidence import Expectation, Receipt, Unavailable, Verification
+from amends.core.evidence import Expectation, Found, Receipt, Unavailable, Verification, missing
 from amends.core.matrix import Do, Step
 from amends.core.model import Event, Operation, RunState, advance
 from amends.core.money import Money
@@ -87,9 +87,9 @@ class Driver:
             answer, _ = await self._handle.decide(proposing)
         return answer
 
-    async def responded(self, number: int, receipt: Receipt) -> None:
-        """Record ``receipt`` for attempt ``number``, in time or late, and verify what it says."""
-        await self._recorder().responded(number, receipt)
+    async def found(self, receipts: Sequence[Receipt]) -> None:
+        """Record ``receipts``, all that somebody outside found, and verify what they say."""
+        await self._recorder(self._call(0, 0)).found(receipts)
         await self._verify_counted_pass()
 
     # --- the call ------------------------------------------------------------------------------------
@@ -204,8 +204,15 @@ class Driver:
                 jitter=self._services.entropy.jitter(),
             )
 
-        await attempts.until_applied(self._handle, decision)
+        decided = await attempts.until_applied(self._handle, decision)
+        if not decided and isinstance(observation, Found):
+            await self._overtaken(observation, call)
         await self._verify_counted_pass()
+
+    async def _overtaken(self, found: Found, call: Call) -> None:
+        """What a lookup found is kept although something else was faster; that it found nothing says nothing now."""
+        if len(found.matches) > 1 or not missing(found.matches[0], self._terms.adopt_on):
+            await self._recorder(call).found(found.matches)
 
     async def _verify(self) -> None:
         if self._effect.verify_function is None:

@@ -19,6 +19,7 @@ from amends.core.terms import Recovery, Terms
 from amends.service.blotting import Blotter
 from amends.service.call import Call
 from amends.service.registry import Effect
+from amends.service.revisions import happened_before
 from amends.service.services import Services
 from amends.service.threads import begin
 
@@ -74,7 +75,7 @@ def checks(
 ) -> dict[str, str]:
     """Each check of R10 with its result: ``ok``, ``ok: what``, or ``no: why``."""
     return {
-        "intent_current": _intent(state, now),
+        "intent_current": _intent(services, state, operation, now),
         "authority_valid": _authority(services, state, operation, amount),
         "state_fresh": _freshness(operation, terms, prepared, if_version),
         "schema_unchanged": _schema(operation, terms),
@@ -104,9 +105,11 @@ def policy_facts(state: RunState, *, verb: Do | str, action: str, target: str | 
     }
 
 
-def _intent(state: RunState, now: int) -> str:
+def _intent(services: Services, state: RunState, operation: Operation, now: int) -> str:
     if state.deadline_at is not None and now >= state.deadline_at:
         return "no: the run's deadline has passed"
+    if operation.previous and (before := happened_before(services, state, operation)):
+        return f"no: what it revises happened after all ({before})"
     return OK
 
 
