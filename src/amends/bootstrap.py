@@ -22,6 +22,7 @@ from amends.core.terms import Level
 from amends.engines.embedded import Embedded, Recovered
 from amends.engines.system import SystemClock, SystemEntropy, SystemSecrets
 from amends.errors import RegistrationError, UsageError
+from amends.ledger.secret_file import secret_beside
 from amends.ledger.sqlite import SqliteLedger
 from amends.ports.ledger import NotApplied
 from amends.ports.world import Clock, PolicySource, Secrets
@@ -34,7 +35,7 @@ from amends.service.registry import (
     seal_all,
 )
 from amends.service.run import WAIT_S_MAX, Run
-from amends.service.sensitive import Vault, secret_beside
+from amends.service.sensitive import KEY_BYTES, Vault
 from amends.service.services import AllowAll, Services
 
 DEADLINE_S: Final = 7 * 86_400.0
@@ -111,7 +112,7 @@ class Amends(Registering):
             await self.ledger.close()
         await self.ledger.open()
         if self._services.vault is None and any(effect.sensitive for effect in self.registrations.effects.values()):
-            self._services.vault = Vault(secret_beside(Path(self.ledger.path)))
+            self._services.vault = Vault(secret_beside(Path(self.ledger.path), length_bytes=KEY_BYTES))
         self._loop, self._recovering, self._starting = loop, False, asyncio.Lock()
 
     async def close(self) -> None:

@@ -135,3 +135,68 @@ def test_the_benchmark_is_handed_its_options(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(benchmark, "run_command", lambda **options: given.append(options) or 3)
     ran = CliRunner().invoke(main.build(), ["bench", "--quick"])
     assert (ran.exit_code, given) == (3, [{"directory": None, "json": False, "quick": True}])
+
+
+ODD_MODULES = {
+    "leaves": ("import sys\nsys.exit(0)\n", "did not import: SystemExit: 0"),
+    "leaves_silently": ("raise SystemExit\n", "did not import: SystemExit"),
+    "interrupted": ("raise KeyboardInterrupt\n", "did not import: KeyboardInterrupt"),
+    "cancelled": ("import asyncio\nraise asyncio.CancelledError\n", "did not import: CancelledError"),
+    "own_kind": ("class Odd(BaseException): ...\nraise Odd('x')\n", "did not import: Odd: x"),
+    "unprintable": (
+        "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd\n",
+        "did not import: Odd",
+    ),
+    "no_syntax": ("def (:\n", "did not import: SyntaxError"),
+    "recursive": ("def f(): f()\nf()\n", "did not import: RecursionError"),
+    "odd_app": (
+        "class Odd:\n    def __getattr__(self, name): raise RuntimeError('no ' + name)\nother = Odd()\napp = 5\n",
+        "is a int and no Amends application",
+    ),
+    "odd_module": (
+        "def __getattr__(name): raise RuntimeError('no ' + name)\n",
+        "cannot be looked up: RuntimeError: no app",
+    ),
+    "leaving_module": ("def __getattr__(name): raise SystemExit(0)\n", "cannot be looked up: SystemExit: 0"),
+    "class_raises": (
+        "class Odd:\n    @property\n    def __class__(self): raise RuntimeError('no class')\napp = Odd()\n",
+        "is a Odd and no Amends application",
+    ),
+    "the_class": ("from amends import Amends as app\n", "is a type and no Amends application"),
+    "a_module": ("import amends as app\n", "is a module and no Amends application"),
+}
+
+
+@pytest.mark.parametrize("module", ODD_MODULES)
+@pytest.mark.parametrize("format", [(), ("--json",)])
+def test_a_module_that_misbehaves_when_imported_is_named_and_never_a_success(
+    tmp_path: Path, module: str, format: tuple[str, ...]
+) -> None:
+    source, said = ODD_MODULES[module]
+    (tmp_path / f"{module}.py").write_text(source)
+    ran = call("recover", f"{module}:app", *format, cwd=tmp_path)
+    assert (ran.code, ran.out, "Traceback" in ran.err) == (2, "", False), ran
+    message = json.loads(ran.err)["message"] if format else ran.err
+    assert said in message, ran
+    assert module in message
+
+
+def test_an_attribute_of_an_object_that_answers_oddly_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "odd_app.py").write_text(ODD_MODULES["odd_app"][0])
+    ran = call("recover", "odd_app:other.app", cwd=tmp_path)
+    assert (ran.code, "cannot be looked up: RuntimeError: no app" in ran.err) == (2, True), ran
+
+
+@pytest.mark.requirement("R24")
+def test_a_lookup_that_leaves_the_program_is_not_taken_for_a_finished_pass(tmp_path: Path) -> None:
+    assert sell(tmp_path, "killed") == -9
+    (tmp_path / "leaving.py").write_text(
+        f"import os, sys\nos.environ['SHOP'] = {str(tmp_path)!r}\nsys.path.append({str(HERE)!r})\n"
+        "import shop\nfrom shop import app\n"
+        "app.clock.now_ms = lambda: 4_000_000_000_000\n"
+        "shop.made = lambda: sys.exit(0)\n"
+    )
+    ran = call("recover", "leaving:app", cwd=tmp_path)
+    assert ran.code == 2, ran
+    assert "leaving:app" in ran.err
+    assert "SystemExit" in ran.err

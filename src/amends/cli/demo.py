@@ -155,7 +155,7 @@ class _Story:
 
         if not self._out.json:
             self._out.line(f"  {instant(at_ms)[11:-1]}  {who:6}  {visible(says, 1_000, keep=chr(92))}")
-            sys.stdout.flush()
+            self._out.flush()
 
     def begins(self, scenario: "Scenario", fault: str, order: str) -> None:
         from amends.demo.scenarios import FAULTS
@@ -163,13 +163,13 @@ class _Story:
         if not self._out.json:
             self._out.line()
             self._out.heading(f"{scenario.name}, {fault}: {FAULTS[fault].says}")
-            sys.stdout.flush()
+            self._out.flush()
 
     def ends(self, account: "Account") -> None:
         """The table of a run, or its line of JSON."""
         if self._out.json:
             self._out.record(account.to_json())
-            sys.stdout.flush()
+            self._out.flush()
             return
         columns = ("EFFECT", "INTENDED", "ATTEMPTED", "FOUND", "VERIFIED", "COUNTED AT")
         rows = [
@@ -179,7 +179,7 @@ class _Story:
         self._out.line()
         self._out.table(columns, rows)
         self._out.line(_verdict(account))
-        sys.stdout.flush()
+        self._out.flush()
 
 
 def _verdict(account: "Account") -> str:

@@ -1,5 +1,6 @@
 """What ``amends doctor`` looks at: the environment, the ledger's place, and the record itself."""
 
+import os
 import platform
 import sqlite3
 import tempfile
@@ -56,7 +57,7 @@ def _synchronous() -> Examined:
 
 def ledger(path: Path, *, rebuild_check: bool) -> Iterator[Examined]:
     """The place of the ledger, how it opens, and whether everything in it follows from its entries."""
-    place = path.resolve()
+    place = Path(os.path.realpath(path))
     try:
         with reading(place) as db:
             journal = str(db.execute(QUERIES["journal_mode"]).fetchone()[0])
@@ -130,17 +131,17 @@ def _public(key: str, public_key: str) -> bytes:
 def _loaded(key: str) -> "Ed25519PrivateKey":
     if not key:
         raise UsageError("checkpoints need their key; pass --key FILE, or make one with --create-key FILE")
-    if not Path(key).is_file():
-        raise UsageError(f"there is no key file {key!r}; make one with `amends doctor --create-key FILE`")
     return anchors.load_key(key)
 
 
 def _verify(path: Path, anchor: str, public: bytes) -> Iterator[Examined]:
-    if not Path(anchor).is_file():
+    if not os.path.lexists(anchor):
         raise UsageError(f"there is no anchor file {anchor!r}; name the one that --checkpoint writes")
-    lines = len(Path(anchor).read_bytes().splitlines())
+    lines = anchors.count(anchor)
     try:
         findings = anchors.verify_anchor(path, anchor, public)
+    except UsageError:
+        raise
     except AmendsError as error:
         yield Examined(error.code, "integrity", error.message)
         return
@@ -155,6 +156,8 @@ def _write(path: Path, checkpoint: str, key: str) -> Examined:
     made = _loaded(key)
     try:
         written = anchors.write_checkpoint(path, checkpoint, made, at_ms=time.time_ns() // 1_000_000)
+    except UsageError:
+        raise
     except AmendsError as error:
         return Examined("checkpoint", "integrity", error.message)
     says = f"{written.entries} entries up to position {written.position} are signed in {checkpoint!r}"

@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,6 +13,25 @@ from amends.errors import UsageError
 
 if TYPE_CHECKING:
     from amends.bootstrap import Amends
+
+
+def utf8(value: str) -> str:
+    """``value``, where every byte that was typed is text: nothing is recorded or named in anything else.
+
+    Raises:
+        UsageError: it is not UTF-8.
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the argument {value!r} is not UTF-8; type it in a terminal that uses UTF-8") from None
+    return value
+
+
+def text_option(metavar: str, help: str) -> Any:
+    """An option that takes text and may be left out."""
+    return typer.Option(metavar=metavar, help=help, show_default=False, callback=utf8)
+
 
 LedgerOption = Annotated[
     str,
@@ -26,10 +45,13 @@ LedgerOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line; keys as in the reference.")]
 AppArgument = Annotated[
-    str, typer.Argument(envvar="AMENDS_APP", metavar="MODULE:APP", show_default=False, help="Where the application is.")
+    str,
+    typer.Argument(
+        envvar="AMENDS_APP", metavar="MODULE:APP", show_default=False, help="Where the application is.", callback=utf8
+    ),
 ]
 IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="An operation's id, key, resource or target, or a run's id.")
+    str, typer.Argument(metavar="ID", help="An operation's id, key, resource or target, or a run's id.", callback=utf8)
 ]
 
 
@@ -70,14 +92,22 @@ def load_app(name: str) -> "Amends":
                 "run this where it can be imported, or set PYTHONPATH"
             ) from error
         raise _broken(module_name, error) from error
-    except Exception as error:
+    except BaseException as error:
         raise _broken(module_name, error) from error
     return _application(module, name, attribute)
 
 
-def _broken(module: str, error: Exception) -> UsageError:
-    said = visible(str(error), 300)
-    return UsageError(f"module {module!r} did not import: {type(error).__name__}: {said}; repair it and repeat")
+def _broken(module: str, error: BaseException) -> UsageError:
+    return UsageError(f"module {module!r} did not import: {said_by(error)}; repair it and repeat")
+
+
+def said_by(error: BaseException) -> str:
+    """What an exception of somebody else's code says, made safe to show; its own code may fail at that."""
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 — as above
+        text = ""
+    return f"{type(error).__name__}{': ' if text else ''}{visible(text, 300)}"
 
 
 def _application(module: object, name: str, attribute: str) -> "Amends":
@@ -85,12 +115,20 @@ def _application(module: object, name: str, attribute: str) -> "Amends":
     from amends.bootstrap import Amends
 
     found: object = module
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise UsageError(f"{name!r}: the module has no {attribute!r}; name the variable that holds Amends(...)")
-        found = getattr(found, part)
-    if isinstance(found, sync.Amends):
-        return found.asynchronous
-    if not isinstance(found, Amends):
+    try:
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        raise UsageError(
+            f"{name!r}: the module has no {attribute!r}; name the variable that holds Amends(...)"
+        ) from None
+    except BaseException as error:
+        raise UsageError(
+            f"{name!r}: {attribute!r} cannot be looked up: {said_by(error)}; name the variable that holds Amends(...)"
+        ) from error
+    kind = type(found)  # isinstance would ask the object, which may say anything
+    if issubclass(kind, sync.Amends):
+        return cast("sync.Amends", found).asynchronous
+    if not issubclass(kind, Amends):
         raise UsageError(f"{name!r} is a {type(found).__name__} and no Amends application; name the one that is")
-    return found
+    return cast("Amends", found)

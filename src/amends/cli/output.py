@@ -20,6 +20,38 @@ CELL_CHARS_MAX = 2_000
 """Characters of one cell: longer than any id or address, shorter than a document."""
 
 
+class Unwritten(Exception):
+    """Standard output took no more; ``error`` says why. Not an ``OSError``: those are about a command's own files."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def write(text: str) -> None:
+    """``text`` to standard output.
+
+    Raises:
+        Unwritten: it took no more.
+    """
+    try:
+        sys.stdout.write(text)
+    except OSError as error:
+        raise Unwritten(error) from error
+
+
+def flush() -> None:
+    """Send what was written.
+
+    Raises:
+        Unwritten: as above.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise Unwritten(error) from error
+
+
 class Output:
     """Standard output, as ``--json`` and the terminal want it."""
 
@@ -27,21 +59,25 @@ class Output:
         self.json = json
         self.terminal: bool = not json and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
+    def flush(self) -> None:
+        """What was written so far is to be seen now."""
+        flush()
+
     def record(self, record: Mapping[str, Any]) -> None:
         """One JSON object on one line, in ASCII."""
-        sys.stdout.write(json.dumps(record, separators=(", ", ": ")) + "\n")
+        write(json.dumps(record, separators=(", ", ": ")) + "\n")
 
     def line(self, text: str = "") -> None:
         """One line of our own words; foreign text in it is escaped already."""
         if self.terminal:
             self._console().print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
         else:
-            sys.stdout.write(text + "\n")
+            write(text + "\n")
 
     def heading(self, text: str) -> None:
         """A line that begins a part."""
         if not self.terminal:
-            sys.stdout.write(text + "\n")
+            write(text + "\n")
             return
         from rich.text import Text
 
@@ -56,7 +92,7 @@ class Output:
         widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
         for row in [list(columns), *cells]:
             text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            sys.stdout.write(text.rstrip() + "\n")
+            write(text.rstrip() + "\n")
 
     def pairs(self, pairs: Sequence[tuple[str, object]]) -> None:
         """Names and values, one pair a line; pairs without a value are left out."""

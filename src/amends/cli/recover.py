@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from amends.cli.options import AppArgument, JsonOption, load_app
+from amends.cli.options import AppArgument, JsonOption, load_app, said_by
+from amends.errors import UsageError
 
 if TYPE_CHECKING:
     from amends.bootstrap import Amends
@@ -39,7 +40,7 @@ def recover(app: AppArgument = "", json: JsonOption = False) -> None:
     with snapshot(path) as look:
         due = look.due(clock.now_ms(), limit=LIMIT)
     with out.progress("one recovery pass"):
-        failed = _drive(application)
+        failed = _drive(application, app)
     with snapshot(path) as look:
         states = [look.history(run).state for run in dict.fromkeys([*due, *failed])]
     for state in states:
@@ -50,15 +51,25 @@ def recover(app: AppArgument = "", json: JsonOption = False) -> None:
     raise typer.Exit(exit_code(left, now=clock.now_ms()) or bool(failed))
 
 
-def _drive(application: "Amends") -> dict[str, str]:
-    """Why runs could not be driven, by run."""
+def _drive(application: "Amends", name: str) -> dict[str, str]:
+    """Why runs could not be driven, by run.
+
+    Raises:
+        UsageError: the application's code left the program.
+    """
     import asyncio
 
     async def once() -> dict[str, str]:
         async with application as started:
             return (await started.recover()).failed
 
-    return asyncio.run(once())
+    try:
+        return asyncio.run(once())
+    except SystemExit as error:
+        raise UsageError(
+            f"code of {name!r} left the program in the middle of the pass ({said_by(error)}); what was recorded stays: "
+            "take that out of the effect, lookup or hook, and repeat"
+        ) from error
 
 
 def _summary(due: int, failed: int) -> str:

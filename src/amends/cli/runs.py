@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amends.cli.options import JsonOption, LedgerOption, ledger_path
+from amends.cli.options import JsonOption, LedgerOption, ledger_path, text_option
 
 if TYPE_CHECKING:
     from amends.ledger.snapshot import Snapshot
@@ -31,14 +31,10 @@ LIMIT_MAX = 10_000
 def runs(
     *,
     ledger: LedgerOption = "",
-    ending: Annotated[
-        str, typer.Option(metavar="ENDING", help="Only runs with this ending, or `waiting`.", show_default=False)
-    ] = "",
-    tenant: Annotated[str, typer.Option(metavar="TENANT", help="Only this tenant's runs.", show_default=False)] = "",
+    ending: Annotated[str, text_option("ENDING", "Only runs with this ending, or `waiting`.")] = "",
+    tenant: Annotated[str, text_option("TENANT", "Only this tenant's runs.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=LIMIT_MAX, help="At most so many.")] = 50,
-    before: Annotated[
-        str, typer.Option(metavar="RUN", help="Only runs older than this one: the next page.", show_default=False)
-    ] = "",
+    before: Annotated[str, text_option("RUN", "Only runs older than this one: the next page.")] = "",
     internal: Annotated[bool, typer.Option("--internal", help="Also the run that keeps the registrations.")] = False,
     json: JsonOption = False,
 ) -> None:

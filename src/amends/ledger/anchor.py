@@ -24,11 +24,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from amends.errors import LedgerCorrupt, UsageError
 from amends.ledger.connection import reading
 from amends.ledger.rebuild import Finding, Source, path_of
+from amends.ledger.regular import read_regular
 from amends.ledger.sql import QUERIES
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+ANCHOR_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of an anchor file: 150,000 checkpoints, one an hour for 17 years."""
+
+_KEY_TEXT_BYTES_MAX: Final = 1_024
 _DOMAIN: Final = b"amends.anchor.1"
 _SIGNED: Final = b"amends.checkpoint.1"
 
@@ -63,6 +68,8 @@ def create_key(path: str | os.PathLike[str]) -> bytes:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise UsageError(f"{os.fspath(path)!r} exists and a key is never overwritten; name another file") from None
+    except OSError as error:
+        raise UsageError(f"no key was made at {os.fspath(path)!r}: {error.strerror}; name another place") from None
     with os.fdopen(handle, "wb") as file:
         file.write(key.private_bytes_raw().hex().encode() + b"\n")
         file.flush()
@@ -79,10 +86,17 @@ def load_key(path: str | os.PathLike[str]) -> "Ed25519PrivateKey":
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
 
     place = Path(path)
-    if place.stat().st_mode & 0o077:
+    try:
+        text = read_regular(place, what="the key file", bytes_max=_KEY_TEXT_BYTES_MAX)
+        shared = place.stat().st_mode & 0o077
+    except FileNotFoundError:
+        raise UsageError(
+            f"there is no key file {str(place)!r}; make one with `amends doctor --create-key FILE`"
+        ) from None
+    if shared:
         raise UsageError(f"the key file {str(place)!r} can be read by others; `chmod 600` it and make a new key")
     try:
-        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(place.read_text(encoding="ascii").strip()))
+        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text.decode("ascii").strip()))
     except ValueError:
         raise UsageError(f"{str(place)!r} holds no Ed25519 key of 32 bytes in hex; name another file") from None
 
@@ -96,7 +110,7 @@ def write_checkpoint(
         LedgerCorrupt: the ledger does not carry the checkpoints that are there; a new one would cover it up.
     """
     public = key.public_key().public_bytes_raw()
-    findings = verify_anchor(ledger, anchor_path, public) if Path(anchor_path).exists() else []
+    findings = verify_anchor(ledger, anchor_path, public) if os.path.lexists(anchor_path) else []
     if findings:
         why = "; ".join(finding.what for finding in findings)
         raise LedgerCorrupt(f"no checkpoint was written, earlier ones do not verify: {why}; run `amends doctor`")
@@ -106,7 +120,11 @@ def write_checkpoint(
     checkpoint = Checkpoint(position, entries, digest.hex(), at_ms, previous, public.hex())
     checkpoint = checkpoint._replace(signature=key.sign(checkpoint.signed_bytes()).hex())
     data = json.dumps(checkpoint._asdict(), separators=(",", ":")).encode() + b"\n"
-    handle = os.open(anchor_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        handle = os.open(anchor_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        place = os.fspath(anchor_path)
+        raise UsageError(f"the anchor file {place!r} cannot be written: {error.strerror}; name another one") from None
     with os.fdopen(handle, "wb") as file:
         file.write(data)
         file.flush()
@@ -134,6 +152,11 @@ def verify_anchor(ledger: Source, anchor_path: str | os.PathLike[str], public_ke
     return findings + list(_compare(ledger, wanted))
 
 
+def count(anchor_path: str | os.PathLike[str]) -> int:
+    """How many checkpoints the anchor file holds."""
+    return len(_lines(anchor_path))
+
+
 def _compare(ledger: Source, wanted: dict[int, Checkpoint]) -> Iterator[Finding]:
     last = 0
     for position, entries, digest in _digests(ledger):
@@ -158,8 +181,9 @@ def _digests(ledger: Source) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _lines(anchor_path: str | os.PathLike[str]) -> list[bytes]:
+    """The checkpoints, none where there is no file. A link to nothing is an error: the second place is not there."""
     try:
-        return Path(anchor_path).read_bytes().splitlines()
+        return read_regular(Path(anchor_path), what="the anchor file", bytes_max=ANCHOR_BYTES_MAX).splitlines()
     except FileNotFoundError:
         return []
 

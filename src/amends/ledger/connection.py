@@ -15,7 +15,7 @@ from typing import Final
 
 from amends.errors import LedgerUnavailable
 from amends.ledger import translation
-from amends.ledger.filesystem import check_place
+from amends.ledger.filesystem import LOOP, check_place, odd_beside
 from amends.ledger.migrations import check_identity, migrate
 from amends.ledger.sql import QUERIES
 
@@ -120,7 +120,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
         LedgerUnavailable: there is none, or it cannot be read here.
         LedgerIntegrityError: it is no ledger, or a newer one.
     """
-    place = Path(path).resolve()
+    place = Path(os.path.realpath(path))
     _check_readable(place)
     try:
         with contextlib.closing(_look(place)) as db:
@@ -132,10 +132,15 @@ def reading(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 def _check_readable(place: Path) -> None:
     if place.is_dir():
         raise _unreadable(place, "it is a directory; name the ledger's file in it")
+    if place.is_symlink():
+        raise _unreadable(place, f"{LOOP}; name a ledger")
     if not place.exists():
         raise _unreadable(place, "there is no ledger at this path; name an existing one")
     if not place.is_file():
         raise _unreadable(place, "it is not a regular file; name a ledger")
+    beside = odd_beside(place)
+    if beside:
+        raise _unreadable(place, f"{beside}; move it away, then read the ledger again")
     if not os.access(place, os.R_OK):
         raise _unreadable(place, "this process may not read it; give it the permission")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from amends.errors import LedgerUnavailable
+from amends.ledger.regular import odd
 
 NETWORK: Final = frozenset(
     {
@@ -34,6 +35,8 @@ NETWORK: Final = frozenset(
 )
 MOUNTINFO: Final = Path("/proc/self/mountinfo")
 
+LOOP: Final = "it is a link that leads back to itself"
+
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -42,11 +45,13 @@ def check_place(path: Path) -> None:
 
     Raises:
         LedgerUnavailable: it is a directory, its directory is missing, it cannot be written, or it lies
-            on a network filesystem.
+            on a network filesystem; or what stands in the place of its log is no file.
     """
     parent = path.parent
     if path.is_dir():
         raise _refuse(path, "it is a directory", "name a file in it, such as ledger.db")
+    if path.is_symlink():
+        raise _refuse(path, LOOP, "name a file")
     if not parent.is_dir():
         raise _refuse(path, f"its directory {str(parent)!r} does not exist", "create the directory first")
     kind = filesystem(parent)
@@ -55,11 +60,27 @@ def check_place(path: Path) -> None:
         raise _refuse(path, why, "move it to a local disk")
     if path.exists() and not path.is_file():
         raise _refuse(path, "it is not a regular file", "name a regular file")
+    beside = odd_beside(path)
+    if beside:
+        raise _refuse(path, beside, "move it away; a log that SQLite made is a regular file")
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
         raise _refuse(path, "this process may not read and write the file", "give it the permission")
     if not os.access(parent, os.W_OK | os.X_OK):
         why = f"this process may not write to its directory {str(parent)!r}, where SQLite's log stands"
         raise _refuse(path, why, "give it the permission")
+
+
+def odd_beside(path: Path) -> str:
+    """What is wrong with the names that SQLite uses beside a ledger; empty where nothing is.
+
+    SQLite writes into a FIFO or a device in the place of its log, and answers that it is durable.
+    """
+    for suffix in ("-wal", "-shm", "-journal"):
+        place = path.with_name(path.name + suffix)
+        kind = odd(place)
+        if kind:
+            return f"{str(place)!r}, where SQLite's log belongs, is {kind} and not a regular file"
+    return ""
 
 
 def filesystem(directory: Path, mountinfo: Path = MOUNTINFO) -> str:

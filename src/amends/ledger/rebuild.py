@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 def path_of(source: Source) -> Path:
     """The file of ``source``."""
-    return source.path if isinstance(source, SqliteLedger) else Path(source).resolve()
+    return source.path if isinstance(source, SqliteLedger) else Path(os.path.realpath(source))
 
 
 def check(source: Source) -> list[Finding]:

@@ -107,4 +107,4 @@ def snapshot(path: str | os.PathLike[str]) -> Iterator[Snapshot]:
         LedgerIntegrityError: it is no ledger, a newer one, or does not verify.
     """
     with reading(path) as db:
-        yield Snapshot(db, Path(path).resolve())
+        yield Snapshot(db, Path(os.path.realpath(path)))

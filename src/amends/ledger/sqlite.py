@@ -47,7 +47,7 @@ class SqliteLedger:
     """Only the power-loss test's negative control overrides this."""
 
     def __init__(self, path: str | os.PathLike[str], *, busy_timeout_ms: int = 30_000) -> None:
-        self._path = Path(path).resolve()
+        self._path = Path(os.path.realpath(path))
         self._busy_timeout_ms = busy_timeout_ms
         self._mooring = Mooring(self._path)
         self._reader: sqlite3.Connection | None = None

@@ -8,13 +8,11 @@ and nobody without the secret can guess a short value from it. Both are content 
 The secret is 32 bytes. Processes that share a ledger and sensitive arguments share it.
 """
 
-import contextlib
 import hmac
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Final
 
 from amends.core.canonical import canonical_bytes, decode, decode_value
@@ -95,30 +93,3 @@ def opened(arguments: Mapping[str, Any] | None, *, key: str, vault: Vault | None
 def shown(arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     """Arguments as a message may show them: sealed ones are named and masked, never left out."""
     return {name: BLOT if is_sealed(value) else decode_value(value) for name, value in (arguments or {}).items()}
-
-
-def secret_beside(ledger: Path) -> bytes:
-    """The secret in ``<ledger>.key``, made (mode 0600) when it is missing.
-
-    It keeps values out of backups, exports and screens of the ledger alone. Whoever can read both files
-    can read the values: pass a secret from elsewhere where that matters.
-    """
-    path = ledger.with_name(ledger.name + ".key")
-    if not path.exists():
-        made = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
-        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):  # another process was first: its secret counts
-            os.link(made, path)
-        made.unlink()
-    return _read(path)
-
-
-def _read(path: Path) -> bytes:
-    secret = path.read_bytes()
-    if len(secret) != KEY_BYTES:
-        raise UsageError(f"the secret file {str(path)!r} has {len(secret)} bytes; it needs {KEY_BYTES}", path=str(path))
-    return secret
