@@ -1,10 +1,13 @@
 """One attempt: the call, how it ended, and the record of that.
 
 Whatever a call did is recorded, whoever else writes to the run and whether or not its caller still waits.
-A call in a thread may outlive its time-out; what it brings then is recorded as late evidence.
+A thread cannot be cancelled: its attempt lives until it returns or its time is over, with or without a
+caller, and what it brings after that is recorded as late evidence. Where the application was closed
+meanwhile, the attempt stays claimed, and the next one looks up what came of it.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,6 +30,8 @@ from amends.service.revisions import sent_after
 from amends.service.services import Services
 from amends.service.threads import begin, runs_in_thread
 from amends.service.uninterrupted import to_its_end, within
+
+log = logging.getLogger("amends.attempts")
 
 RECORD_PAUSES_S: Final = (0.05, 0.2, 1.0)
 """Pauses before a result is offered to an unavailable ledger again; then the lookup has to find it."""
@@ -128,51 +133,54 @@ class Recorder:
 async def make(effect: Effect, call: Call, recorder: Recorder) -> None:
     """Call the effect and record how it ended.
 
-    A caller cancelled while it waits leaves *unknown*, recorded; so does the end of the budget.
+    A caller cancelled while a coroutine runs leaves *unknown*, recorded; so does the end of the budget. A
+    thread goes on without its caller.
     """
     try:
-        receipt = await _called(effect, call, recorder)
+        call.check_budget()
+    except NotSent as end:
+        await recorder.ended(call.attempt, end)
+    else:
+        await (_in_thread if runs_in_thread(effect.function) else _in_loop)(effect, call, recorder)
+
+
+async def _in_loop(effect: Effect, call: Call, recorder: Recorder) -> None:
+    try:
+        receipt = _checked(await within(call.remaining_s, effect.function(call, **call.arguments)))
     except asyncio.CancelledError:
         await recorder.ended(call.attempt, Ambiguous("the caller was cancelled after the call left"))
         raise
-    except CallEnded as end:
-        await recorder.ended(call.attempt, end)
-    else:
-        points.reached("call.after")
-        await recorder.responded(call.attempt, receipt)
-        points.reached("result.after")
-
-
-async def _called(effect: Effect, call: Call, recorder: Recorder) -> Receipt:
-    """The effect's receipt. Whatever nobody classified is *unknown*."""
-    call.check_budget()
-    try:
-        if runs_in_thread(effect.function):
-            return _checked(await _in_thread(effect, call, recorder))
-        return _checked(await within(call.remaining_s, effect.function(call, **call.arguments)))
-    except CallEnded as end:
-        if really_sent(call.sends[:-1]) and end.outcome is not Outcome.PARTIAL:
-            raise Ambiguous(f"after an earlier send: {end.reason}", status=end.status, code="after_a_send") from end
-        raise
-    except told.ToldError as error:
-        raise Ambiguous(f"what the effect answered cannot be recorded: {error}", code="answer_refused") from error
     except TimeoutError as error:
-        raise Ambiguous("no answer within the attempt's time budget", interval=Interval.EXECUTION) from error
-    except Exception as error:
-        raise Ambiguous(f"the effect raised {type(error).__name__}", code="unclassified") from error
+        await recorder.ended(call.attempt, _out_of_time(error))
+    except Exception as error:  # noqa: BLE001 — the boundary to user code: what nobody classified is unknown
+        await recorder.ended(call.attempt, _end(call, error))
+    else:
+        await _responded(call, recorder, receipt)
 
 
-async def _in_thread(effect: Effect, call: Call, recorder: Recorder) -> Any:
-    """The thread's result, if it comes within the budget; later it is kept as evidence."""
-    calling = begin(effect.function, call, **call.arguments)
-    try:
-        await asyncio.wait({calling}, timeout=call.remaining_s)
-    finally:
-        if not calling.done():
-            _keep(calling, call.attempt, recorder)
-    if not calling.done():
-        raise TimeoutError
-    return calling.result()
+async def _responded(call: Call, recorder: Recorder, receipt: Receipt) -> None:
+    points.reached("call.after")
+    await recorder.responded(call.attempt, receipt)
+    points.reached("result.after")
+
+
+def _end(call: Call, error: Exception) -> CallEnded:
+    """How a call ended that raised ``error``. Whatever nobody classified is *unknown*."""
+    match error:
+        case CallEnded() if really_sent(call.sends[:-1]) and error.outcome is not Outcome.PARTIAL:
+            return Ambiguous(f"after an earlier send: {error.reason}", status=error.status, code="after_a_send")
+        case CallEnded():
+            return error
+        case told.ToldError():
+            return Ambiguous(f"what the effect answered cannot be recorded: {error}", code="answer_refused")
+        case TimeoutError():
+            return _out_of_time(error)
+        case _:
+            return Ambiguous(f"the effect raised {type(error).__name__}", code="unclassified")
+
+
+def _out_of_time(_: TimeoutError | None = None) -> Ambiguous:
+    return Ambiguous("no answer within the attempt's time budget", interval=Interval.EXECUTION)
 
 
 def _checked(receipt: Any) -> Receipt:
@@ -184,23 +192,60 @@ def _checked(receipt: Any) -> Receipt:
     return receipt
 
 
-_late: set[asyncio.Task[None]] = set()
+# --- calls in threads ----------------------------------------------------------------------------------
 
 
-def _keep(calling: asyncio.Future[Any], number: int, recorder: Recorder) -> None:
-    """What a thread still brings is late evidence."""
-
-    def done(future: asyncio.Future[Any]) -> None:
-        if future.cancelled() or future.exception() is not None or not isinstance(future.result(), Receipt):
-            return
-        task = asyncio.ensure_future(recorder.responded(number, future.result()))
-        _late.add(task)
-        task.add_done_callback(_forget)
-
-    calling.add_done_callback(done)
+async def _in_thread(effect: Effect, call: Call, recorder: Recorder) -> None:
+    """Wait for the call; a caller that is cancelled leaves it alive, and its attempt claimed."""
+    calling = begin(effect.function, call, **call.arguments)
+    await asyncio.shield(_apart(_lived(calling, call, recorder), call))
 
 
-def _forget(task: asyncio.Task[None]) -> None:
-    _late.discard(task)
-    if not task.cancelled():
-        task.exception()  # a ledger that is away: the lookup has to find it
+async def _lived(calling: asyncio.Future[Any], call: Call, recorder: Recorder) -> None:
+    """Record how the thread ended, or that its time was over; what it brings after that is late evidence."""
+    try:
+        await asyncio.wait({calling}, timeout=call.remaining_s)
+    finally:
+        if not calling.done():
+            calling.add_done_callback(lambda done: _came_late(done, call, recorder))
+    if calling.done():
+        await _record(calling, call, recorder)
+    else:
+        await recorder.ended(call.attempt, _out_of_time())
+
+
+async def _record(calling: asyncio.Future[Any], call: Call, recorder: Recorder) -> None:
+    try:
+        receipt = _checked(calling.result())
+    except Exception as error:  # noqa: BLE001 — the boundary to user code
+        await recorder.ended(call.attempt, _end(call, error))
+    else:
+        await _responded(call, recorder, receipt)
+
+
+def _came_late(calling: asyncio.Future[Any], call: Call, recorder: Recorder) -> None:
+    """A receipt that a thread brings after its time counts as evidence; how else it ended proves nothing any more."""
+    if not calling.cancelled() and calling.exception() is None and isinstance(calling.result(), Receipt):
+        _apart(recorder.responded(call.attempt, calling.result()), call)
+
+
+_alive: set[asyncio.Task[None]] = set()
+
+
+def _apart(work: Coroutine[Any, Any, None], call: Call) -> asyncio.Task[None]:
+    """Do ``work`` in a task that nobody's cancellation reaches but the end of the loop."""
+    task = asyncio.get_running_loop().create_task(work)
+    _alive.add(task)
+    task.add_done_callback(lambda done: _over(done, call))
+    return task
+
+
+def _over(task: asyncio.Task[None], call: Call) -> None:
+    _alive.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning(
+            "attempt %d of %s ended and that could not be recorded (%s); recovery looks it up",
+            call.attempt,
+            call.operation,
+            type(error).__name__,
+        )

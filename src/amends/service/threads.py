@@ -8,12 +8,15 @@ that never returns does not keep the process.
 import asyncio
 import contextvars
 import inspect
+import logging
 import threading
 from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from typing import Any
 
 from amends.service.call import Call, SyncCall
+
+log = logging.getLogger("amends.attempts")
 
 
 def begin(function: Callable[..., Any], call: Call, *args: Any, **kwargs: Any) -> asyncio.Future[Any]:
@@ -49,8 +52,9 @@ def _in_thread(
             result, error = None, raised
         try:
             loop.call_soon_threadsafe(_settle, future, result, error)
-        except RuntimeError:
-            return  # the loop is closed: nobody is left to tell, and the attempt is unknown in the ledger
+        except RuntimeError:  # the loop is closed: nobody is left to tell
+            if call.attempt:
+                log.warning("attempt %d of %s ended after its application did", call.attempt, call.operation)
 
     threading.Thread(target=work, name=f"amends-{call.operation}-{call.attempt}", daemon=True).start()
     return future
