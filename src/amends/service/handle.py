@@ -5,26 +5,32 @@ half-made decision. The state is tentative until the ledger answers; a refusal t
 is loaded again. Nobody is told anything before the append that says so is durable.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 from amends.core.chain import GENESIS, ChainBroken, EntryHeader, seal, unseal
 from amends.core.endings import settle
 from amends.core.model import Event, RunState, advance, fold
 from amends.core.states import Kind
-from amends.errors import LedgerCorrupt
+from amends.errors import AmendsError, LedgerCorrupt
 from amends.ports.ledger import Answer, Append, Applied, Ledger
 from amends.ports.projection import changed, locks, rows
 from amends.ports.world import Clock, Entropy
+from amends.service.changes import Changes
 
 Decision = Callable[[RunState, int], Sequence[Event]]
+
+_settling: set[asyncio.Task[None]] = set()
+"""Tasks that nobody else holds."""
 
 
 class RunHandle:
     """The run ``run`` in ``ledger``; not known there yet is an empty state."""
 
-    def __init__(self, run: str, ledger: Ledger, clock: Clock, entropy: Entropy) -> None:
+    def __init__(self, run: str, ledger: Ledger, clock: Clock, entropy: Entropy, changes: Changes) -> None:
         self.id = run
-        self._ledger, self._clock, self._entropy = ledger, clock, entropy
+        self._ledger, self._clock, self._entropy, self._changes = ledger, clock, entropy, changes
         self.state: RunState = RunState(run)
         self._head = GENESIS
         self._unanswered: list[tuple[str, ...]] = []
@@ -80,8 +86,31 @@ class RunHandle:
             self.state, self._head = before  # for the case that reading fails as well
             self.reload()
             raise
+        except asyncio.CancelledError:
+            self._settling(append, touched)
+            raise
         finally:
             self._unanswered.remove(touched)
+            self._changes.happened(self.id)
         if not isinstance(answer, Applied):
             self.reload()
         return answer, events
+
+    def _settling(self, append: Append, touched: tuple[str, ...]) -> None:
+        """Nobody waits for ``append`` any more, yet ``state`` stands on it: ask what became of it."""
+        self._unanswered.append(touched)
+        task = asyncio.ensure_future(self._settle(append, touched))
+        _settling.add(task)
+        task.add_done_callback(_settling.discard)
+
+    async def _settle(self, append: Append, touched: tuple[str, ...]) -> None:
+        try:
+            answer: Answer | None = await self._ledger.append(append)  # the same append id: it is made once
+        except AmendsError:
+            answer = None
+        finally:
+            self._unanswered.remove(touched)
+            self._changes.happened(self.id)
+        if not isinstance(answer, Applied):
+            with contextlib.suppress(AmendsError):
+                self.reload()

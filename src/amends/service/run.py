@@ -21,6 +21,7 @@ from amends.service import closing
 from amends.service.advance import record_join
 from amends.service.answers import answer
 from amends.service.call import Call
+from amends.service.changes import Patience
 from amends.service.driver import Driver
 from amends.service.handle import RunHandle
 from amends.service.preparing import policy_facts
@@ -32,9 +33,6 @@ from amends.service.wishes import Wish, wish
 
 WAIT_S_MAX: Final = 30.0
 """How long ``run.do`` waits for an outcome to be found out before it says *unknown*."""
-
-POLL_S: Final = 0.02
-"""How often another process's progress is looked for."""
 
 READS_MAX: Final = 100
 """Reads kept until the next operation is recorded; the newest count, since decisions rest on them."""
@@ -335,7 +333,7 @@ class Run:
                 del driven[operation]
 
     async def _outcome_of(self, handle: RunHandle, name: str, *, if_version: str | None) -> Receipt:
-        clock = self._services.clock
+        clock, patience = self._services.clock, Patience()
         waited_until = clock.budget_ms() + int(self._wait_s * 1000)
         try:
             while True:
@@ -343,14 +341,22 @@ class Run:
                 step = await self._driver(handle, name, action, if_version).step(program=True)
                 if step.do not in (Do.WAIT, Do.NOTHING):
                     continue
-                late = clock.budget_ms() >= waited_until
-                if handle.durable(name) and (step.do is Do.NOTHING or late):
+                left_ms = waited_until - clock.budget_ms()
+                if handle.durable(name) and (step.do is Do.NOTHING or left_ms <= 0):
                     return answer(handle.id, handle.state.operations[name], waiting_for=step.reason)
-                await asyncio.sleep(POLL_S)
-                if self._services.ledger.version(handle.id) > handle.state.version:
-                    handle.reload()
+                due_ms = left_ms if step.until is None else min(left_ms, step.until - clock.now_ms())
+                await self._news(handle, patience, due_ms if handle.durable(name) else 1_000)
         finally:
             await self._note_joined(handle, name)
+
+    async def _news(self, handle: RunHandle, patience: Patience, due_ms: int) -> None:
+        """Wait for a change of the run by anybody, or until something is due."""
+        at_most_s = max(due_ms, 0) / 1000
+        if await self._services.changes.wait(handle.id, patience.pause_s(at_most_s=at_most_s)):
+            patience.news()
+        if self._services.ledger.version(handle.id) > handle.state.version:
+            patience.news()
+            handle.reload()
 
     async def _note_joined(self, handle: RunHandle, name: str) -> None:
         known = self.state.joined.get(name)

@@ -8,6 +8,7 @@ from amends.core.proposal import Verdict
 from amends.errors import UsageError
 from amends.ports.ledger import Ledger
 from amends.ports.world import Clock, Entropy, PolicySource, Secrets
+from amends.service.changes import Changes
 from amends.service.handle import RunHandle
 from amends.service.registry import END_STATE_WITHIN_S, Function, RunType, Sealed
 from amends.service.sensitive import Vault
@@ -34,7 +35,7 @@ class Services:
     """One application's ledger, ports and sealed registrations.
 
     ``driven`` are the operations that a program in this process is driving itself; recovery leaves them
-    to it.
+    to it. ``changes`` wakes whoever waits for a run in this process.
     """
 
     ledger: Ledger
@@ -46,6 +47,7 @@ class Services:
     sealed: Mapping[str, Sealed] = field(default_factory=dict)
     run_types: Mapping[str, RunType] = field(default_factory=dict)
     driven: dict[str, int] = field(default_factory=dict)
+    changes: Changes = field(default_factory=Changes)
 
     def judged(self, facts: Mapping[str, object]) -> Verdict:
         """What policy says of ``facts``. A policy that raises, or says anything but yes or no, denies."""
@@ -75,7 +77,7 @@ class Services:
 
     def handle(self, run: str) -> RunHandle:
         """The run ``run``, loaded."""
-        return RunHandle(run, self.ledger, self.clock, self.entropy)
+        return RunHandle(run, self.ledger, self.clock, self.entropy, self.changes)
 
     def owner_of(self, action: str) -> str:
         """To whom an operation of ``action`` is handed over; empty where it is not registered here."""
