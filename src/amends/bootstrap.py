@@ -27,6 +27,7 @@ from amends.ledger.sqlite import SqliteLedger
 from amends.ports.ledger import NotApplied
 from amends.ports.world import Clock, PolicySource, Secrets
 from amends.registering import Registering, Registrations
+from amends.service import attempts
 from amends.service.answers import answer
 from amends.service.asking import check_run, leaves_open, receipts_of
 from amends.service.driver import Driver
@@ -37,6 +38,9 @@ from amends.service.registry import (
 from amends.service.run import WAIT_S_MAX, Run
 from amends.service.sensitive import KEY_BYTES, Vault
 from amends.service.services import AllowAll, Services
+
+CLOSING_S: Final = 1.0
+"""How long closing waits for calls in threads: the time of an ordinary call, and no more than a person bears."""
 
 DEADLINE_S: Final = 7 * 86_400.0
 """How long a run may stay open whose program does not come back: a week covers every holiday weekend."""
@@ -116,13 +120,19 @@ class Amends(Registering):
         self._loop, self._recovering, self._starting = loop, False, asyncio.Lock()
 
     async def close(self) -> None:
-        """End recovery, write what is queued and close the ledger. Idempotent."""
+        """End recovery, write what is queued and close the ledger. Idempotent.
+
+        Calls in threads are waited for a second, then their connections are cut. One that goes on all the same
+        keeps its attempt claimed; what came of it is looked up by the next start.
+        """
         if self._loop is not asyncio.get_running_loop():
             return
         await self._engine.stop()
+        await attempts.ended(self._services, CLOSING_S)
         try:
             for destination in self.registrations.destinations:
                 await destination.aclose()
+            await attempts.ended(self._services, CLOSING_S)
         finally:
             await self.ledger.close()
             self._loop = None

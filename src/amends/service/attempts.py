@@ -198,7 +198,7 @@ def _checked(receipt: Any) -> Receipt:
 async def _in_thread(effect: Effect, call: Call, recorder: Recorder) -> None:
     """Wait for the call; a caller that is cancelled leaves it alive, and its attempt claimed."""
     calling = begin(effect.function, call, **call.arguments)
-    await asyncio.shield(_apart(_lived(calling, call, recorder), call))
+    await asyncio.shield(_apart(_lived(calling, call, recorder), call, recorder.services))
 
 
 async def _lived(calling: asyncio.Future[Any], call: Call, recorder: Recorder) -> None:
@@ -226,22 +226,26 @@ async def _record(calling: asyncio.Future[Any], call: Call, recorder: Recorder) 
 def _came_late(calling: asyncio.Future[Any], call: Call, recorder: Recorder) -> None:
     """A receipt that a thread brings after its time counts as evidence; how else it ended proves nothing any more."""
     if not calling.cancelled() and calling.exception() is None and isinstance(calling.result(), Receipt):
-        _apart(recorder.responded(call.attempt, calling.result()), call)
+        _apart(recorder.responded(call.attempt, calling.result()), call, recorder.services)
 
 
-_alive: set[asyncio.Task[None]] = set()
+async def ended(services: Services, within_s: float) -> None:
+    """Wait until every call in a thread has ended and is recorded, ``within_s`` at most."""
+    living = {task for task in services.living if task.get_loop() is asyncio.get_running_loop()}
+    if living:
+        await asyncio.wait(living, timeout=within_s)
 
 
-def _apart(work: Coroutine[Any, Any, None], call: Call) -> asyncio.Task[None]:
+def _apart(work: Coroutine[Any, Any, None], call: Call, services: Services) -> asyncio.Task[None]:
     """Do ``work`` in a task that nobody's cancellation reaches but the end of the loop."""
     task = asyncio.get_running_loop().create_task(work)
-    _alive.add(task)
-    task.add_done_callback(lambda done: _over(done, call))
+    services.living.add(task)
+    task.add_done_callback(lambda done: _over(done, call, services))
     return task
 
 
-def _over(task: asyncio.Task[None], call: Call) -> None:
-    _alive.discard(task)
+def _over(task: asyncio.Task[None], call: Call, services: Services) -> None:
+    services.living.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning(
             "attempt %d of %s ended and that could not be recorded (%s); recovery looks it up",

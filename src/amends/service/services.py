@@ -1,5 +1,6 @@
 """What the verbs of one application share."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -35,7 +36,8 @@ class Services:
     """One application's ledger, ports and sealed registrations.
 
     ``driven`` are the operations that a program in this process is driving itself; recovery leaves them
-    to it. ``changes`` wakes whoever waits for a run in this process.
+    to it. ``changes`` wakes whoever waits for a run in this process. ``living``
+    are the calls in threads that have not ended.
     """
 
     ledger: Ledger
@@ -48,6 +50,7 @@ class Services:
     run_types: Mapping[str, RunType] = field(default_factory=dict)
     driven: dict[str, int] = field(default_factory=dict)
     changes: Changes = field(default_factory=Changes)
+    living: set[asyncio.Task[None]] = field(default_factory=set)
 
     def judged(self, facts: Mapping[str, object]) -> Verdict:
         """What policy says of ``facts``. A policy that raises, or says anything but yes or no, denies."""

@@ -37,7 +37,8 @@ class Run:
         """Make the effect happen once, verify it, and return its receipt: ``amends.Run.do``, which blocks.
 
         The same call again, in any thread and any process, gets the same answer. Interrupted (Ctrl-C) while it
-        waits, an effect that left is recorded as *unknown* and is looked up before anything is sent again.
+        waits, a plain function goes on in its thread and what it brings is recorded; a coroutine that left is
+        *unknown*. Either is looked up before anything is sent again.
         """
         return self._loop.wait(lambda: self._run.do(effect, again=again, if_version=if_version, **arguments))
 
