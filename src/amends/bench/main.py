@@ -130,5 +130,5 @@ async def _recovery(directory: Path, operations: int) -> Sample:
     """Unknown outcomes of one process's life, settled in the next one."""
     async with workload.opened(directory, "recovery") as load:
         await workload.leave_unknown(load, operations=operations, flight=50)
-    async with workload.opened(directory, "recovery") as load:
+    async with workload.opened(directory, "recovery", later=True) as load:
         return await workload.recover(load, operations=operations)

@@ -11,15 +11,27 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from amends.bench.sample import Sample
 from amends.bootstrap import Amends, Run
 from amends.core.contract import Contract, Lookup
-from amends.core.evidence import Found, Receipt, Verified
+from amends.core.evidence import Found, Receipt, Unsure, Verified
+from amends.engines.system import SystemClock
 from amends.service.call import Call
 
 STRONG = Contract(name="bench", lookup=Lookup.STRONG, late_arrival_bound_s=0, source="it is in this process")
+
+
+LATER_MS: Final = 600_000
+
+
+class Later(SystemClock):
+    """The machine's clock, ten minutes ahead: what waits until then is due."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, moved."""
+        return super().now_ms() + LATER_MS
 
 
 @dataclass(slots=True)
@@ -54,10 +66,10 @@ class Workload:
 
 
 @asynccontextmanager
-async def opened(directory: Path, name: str) -> AsyncIterator[Workload]:
-    """The application on ``directory/name.db``, opened."""
+async def opened(directory: Path, name: str, *, later: bool = False) -> AsyncIterator[Workload]:
+    """The application on ``directory/name.db``, opened. Its lookup finds nothing out until ``LATER_MS`` later."""
     path = directory / f"{name}.db"
-    app = Amends(path)
+    app = Amends(path, clock=Later() if later else None)
     left = asyncio.Semaphore(0)
 
     @app.effect("note", recovery="irreversible", target="note:{item}", owner="bench", lookup="escalate")
@@ -78,7 +90,9 @@ async def opened(directory: Path, name: str) -> AsyncIterator[Workload]:
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
     @lost.lookup
-    async def find(call: Call) -> Found:
+    async def find(call: Call) -> Found | Unsure:
+        if not later:
+            return Unsure("not yet", retry_after_s=LATER_MS / 1000)
         return Found(Receipt(resource=call.target, state="done", correlation=call.key))
 
     async with app:
@@ -141,6 +155,9 @@ async def leave_unknown(load: Workload, *, operations: int, flight: int) -> None
 
 async def recover(load: Workload, *, operations: int) -> Sample:
     """Recovery passes until none of the ``operations`` outcomes is unknown any more."""
+    waiting = len(load.app.ledger.unresolved(limit=operations + 1))
+    if waiting != operations:
+        raise RuntimeError(f"{waiting} outcomes are unknown, not {operations}: the rate would be a lie")
     commits, sample = load.commits, Sample.begin()
     while (await load.app.recover()).runs:
         pass

@@ -23,7 +23,6 @@ are one value on purpose: ``18431`` and ``"18431"`` are the same order, whatever
 """
 
 import re
-from base64 import b32encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -175,8 +174,17 @@ def _framed_hash(label: str, parts: tuple[bytes, ...]) -> bytes:
     return framed.digest()
 
 
+_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS: Final = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+"""Base 32 (RFC 4648), ten bits at a time: the library's encoder takes longer than the hash that it spells."""
+
+
 def _base32(data: bytes) -> str:
-    return b32encode(data).decode().rstrip("=").lower()
+    """``data`` in lower case and without padding."""
+    chars = (8 * len(data) + 4) // 5
+    bits = 10 * ((chars + 1) // 2)
+    number = int.from_bytes(data, "big") << (bits - 8 * len(data))
+    return "".join([_PAIRS[number >> place & 1023] for place in range(bits - 10, -1, -10)])[:chars]
 
 
 def _checked(what: str, text: object, chars_max: int, *, chars_min: int = 1) -> bytes:

@@ -8,6 +8,9 @@ from pathlib import Path
 from amends.errors import UsageError
 
 
+_SALT_BYTES = 16
+
+
 class SystemClock:
     """Wall time for the record; ``CLOCK_BOOTTIME`` for budgets, since it counts suspension."""
 
@@ -26,14 +29,18 @@ class SystemEntropy:
     def __init__(self) -> None:
         self.worker: str = os.urandom(9).hex()
         self._appends = 0
+        self._pool = b""
 
     def jitter(self) -> float:
         """A number in [0, 1); it spreads retries and protects nothing."""
         return random.random()  # noqa: S311
 
     def salt(self) -> bytes:
-        """Sixteen random bytes."""
-        return os.urandom(16)
+        """Sixteen random bytes. They are drawn in blocks; no ledger is used after a fork, so none comes twice."""
+        if not self._pool:
+            self._pool = os.urandom(_SALT_BYTES * 256)
+        salt, self._pool = self._pool[:_SALT_BYTES], self._pool[_SALT_BYTES:]
+        return salt
 
     def append_id(self) -> str:
         """The worker's name and a counter."""

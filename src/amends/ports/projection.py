@@ -47,8 +47,10 @@ def locks(state: RunState, events: Sequence[Event]) -> tuple[tuple[tuple[str, st
     operation is settled, however long that takes: while nobody knows what the first one did to a scarce
     resource, nobody else may use it.
     """
-    claimed = [event.operation for event in events if event.kind is Kind.COMMIT_STARTED]
     held = [state.operations[name] for name in changed(events) if state.operations[name].lock]
+    if not held:
+        return (), ()
+    claimed = [event.operation for event in events if event.kind is Kind.COMMIT_STARTED]
     acquire = tuple((operation.lock, operation.id) for operation in held if operation.id in claimed)
     return acquire, tuple(operation.id for operation in held if operation.settled)
 

@@ -35,9 +35,14 @@ class Blotter:
     def __init__(self, values: Sequence[object], revealed: Sequence[str] = ()) -> None:
         self._values, self._revealed = values, revealed
 
+    @property
+    def hides_nothing(self) -> bool:
+        """Whether there is nothing to blot out, so far."""
+        return not self._values and not self._revealed
+
     def clean(self, value: Any) -> Any:
         """``value`` with each sensitive text replaced, and each number, instant or the like that is one."""
-        if not self._values and not self._revealed:
+        if self.hides_nothing:
             return value
         found = {text.casefold() for hidden in (*self._values, *self._revealed) for text in spellings(hidden)}
         longest_first = sorted((text for text in found if len(text) >= SHORTEST_BLOTTED), key=len, reverse=True)

@@ -87,6 +87,8 @@ def blotted_verification(verification: Verification, blotter: Blotter) -> Verifi
 
 def blotted(receipt: Receipt, blotter: Blotter) -> Receipt:
     """The receipt as it may be recorded."""
+    if blotter.hides_nothing:
+        return receipt
     clean = blotter.clean(receipt.to_json())
     if not isinstance(clean.get("amount", {}), Mapping):
         del clean["amount"]  # a blot is no amount
