@@ -7,7 +7,6 @@ from pathlib import Path
 
 from amends.errors import UsageError
 
-
 _SALT_BYTES = 16
 
 
