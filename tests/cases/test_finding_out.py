@@ -100,7 +100,7 @@ async def test_a_wave_of_failures_comes_back_spread_out_and_never_more_at_once_t
         owner="us",
         lookup="escalate",
         max_in_flight=7,
-        retry=Retry(attempts=3, first_delay_s=600.0, delay_s_max=3600.0),
+        retry=Retry(attempts=3, first_delay_s=600.0, delay_s_max=900.0),
     )
     async def ping(call: Call, *, host: str) -> Receipt:
         nonlocal inside, most

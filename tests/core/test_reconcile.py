@@ -302,7 +302,7 @@ def test_whatever_is_observed_the_events_are_legal(
     ("facts", "said", "changes", "reason"),
     [
         ({}, Absent(complete=True), {}, "no_fence_and_no_bound"),
-        (KEYED, Absent(complete=True), {"attempts": 4}, "attempts_spent"),
+        (KEYED, Absent(complete=True), {"attempts": Retry().attempts}, "attempts_spent"),
         (KEYED, Unsure("no"), {"lookups": 12}, "lookups_spent"),
     ],
 )

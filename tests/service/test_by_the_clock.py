@@ -49,7 +49,7 @@ class Lost:
             target="thing",
             owner="us",
             destination=KEYED,
-            retry=Retry(attempts=3, first_delay_s=3600, delay_s_max=3600),
+            retry=Retry(attempts=3, first_delay_s=900, delay_s_max=900),
         )
         async def make(call: Call) -> Receipt:
             self.keys.append(call.key)

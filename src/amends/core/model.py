@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from amends.core import end_state
 from amends.core.end_state import NOT_ASKED, EndState
+from amends.core.limits import REVISIONS_MAX
 from amends.core.states import SETTLED, UNRESOLVED, Kind, State, next_state
 
 NEVER_HAPPENED: Final = "late_arrival_bound_passed"
@@ -85,9 +86,17 @@ class Operation(NamedTuple):
 
     @property
     def may_be_asked_anew(self) -> bool:
-        """A check of its preparation failed before anything was ever sent, or its time passed first."""
-        refused = self.state is State.NOT_COMMITTED and not self.attempts and self.reason.startswith("check:")
-        return refused or self.state is State.EXPIRED
+        """Nothing happened, and nobody said no to it: the same wish asked again is a linked revision.
+
+        A check of its preparation failed before anything was ever sent, its time passed first, or its attempts
+        were spent on a destination that was away. A refusal by the destination is an answer, and stays one.
+        """
+        if self.revision >= REVISIONS_MAX:
+            return False
+        if self.state is State.NOT_COMMITTED:
+            unprepared = not self.attempts and self.reason.startswith("check:")
+            return unprepared or self.reason == "attempts_spent"
+        return self.state is State.EXPIRED
 
     @property
     def in_doubt(self) -> bool:

@@ -132,7 +132,11 @@ def _joined(it: _Told) -> str:
 
 def _proposed(it: _Told) -> str:
     what = named(it.operation) if it.operation else quoted(it.facts.get("action", ""))
-    extra = f", as revision {it.facts['revision']} after a refusal" if it.facts.get("revision") else ""
+    extra = (
+        f", as revision {it.facts['revision']}, since nothing came of the one before"
+        if it.facts.get("revision")
+        else ""
+    )
     if it.facts.get("occurrence"):
         extra += f", once more on purpose ({quoted(it.facts['occurrence'])})"
     return f"{what} was proposed under key {visible(str(it.facts.get('key', '')))}{extra}"

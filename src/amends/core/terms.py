@@ -61,13 +61,25 @@ class Level(StrEnum):
 class Retry:
     """How often and how fast the same effect may be tried under the same key.
 
+    An attempt is made again only where that is safe: the call never left, the destination refused for now (a
+    429), or it is proved that nothing happened. By default ten attempts spread over one and a half to three
+    minutes: longer than a destination's restart or failover takes, and short enough that a person hears of a
+    real outage. Each pause is 50 to 100 % of its length, so that operations which failed together do not come
+    back together; a longer ``Retry-After`` counts, up to a quarter of an hour.
+
+    When the attempts are spent and nothing happened, the operation is *not committed*; asked again, the same
+    wish is a linked revision with a key and a budget of its own.
+
     Args:
         attempts: claims in all, 1 to 100; counted when claimed. 1 means "never again by itself".
-        first_delay_s: pause before the second attempt; doubles, with jitter of up to half of it.
-        delay_s_max: the longest pause.
+        first_delay_s: pause before the second attempt in seconds, up to 900; it doubles each time.
+        delay_s_max: the longest pause in seconds, up to 900.
+
+    >>> Retry(attempts=1).attempts
+    1
     """
 
-    attempts: int = 4
+    attempts: int = 10
     first_delay_s: float = 0.5
     delay_s_max: float = 60.0
 

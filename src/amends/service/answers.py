@@ -20,7 +20,7 @@ def answer(run: str, operation: Operation, *, waiting_for: str = "") -> Receipt:
     said = f"{operation.action} is {operation.state.value} ({why})"
     match operation.state:
         case State.NOT_COMMITTED | State.EXPIRED:
-            raise errors.NotCommitted(f"{said}: nothing happened", **facts)
+            raise errors.NotCommitted(f"{said}: nothing happened; {_what_next(operation)}", **facts)
         case State.PROPOSED | State.AUTHORIZED | State.PREPARED:
             raise errors.NotCommitted(f"{said}: nothing was sent; ask again, or leave it", **facts)
         case State.RETRYABLE if operation.wake_at is None and not operation.unknown_attempts:
@@ -41,3 +41,9 @@ def answer(run: str, operation: Operation, *, waiting_for: str = "") -> Receipt:
                 resumes_at_ms=operation.wake_at,
                 **facts,
             )
+
+
+def _what_next(operation: Operation) -> str:
+    if operation.may_be_asked_anew:
+        return "ask again once its cause is gone"
+    return "correct the request and ask again, or repeat it on purpose with again="

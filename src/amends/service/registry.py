@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from amends.core.canonical import canonical_hash
 from amends.core.contract import Contract, Lookup, Mechanism
 from amends.core.identity import TargetTemplate
-from amends.core.limits import ATTEMPTS_MAX, LOOKUPS_MAX
+from amends.core.limits import ATTEMPTS_MAX, BACKOFF_MS_MAX, LOOKUPS_MAX
 from amends.core.terms import Exposure, Level, Recovery, Retry, Terms
 from amends.errors import RegistrationError, UsageError
 from amends.ports.destination import Destination
@@ -27,6 +27,9 @@ RESERVED: Final = frozenset({"again", "if_version"})
 
 END_STATE_WITHIN_S: Final = 120.0
 """How long an end state may take to hold: as long as a postcondition."""
+
+PAUSE_S_MAX: Final = BACKOFF_MS_MAX / 1000
+"""The longest pause between two attempts."""
 
 RECEIPT_FIELDS: Final = frozenset({"resource", "state", "amount", "version", "correlation", "creator"})
 
@@ -133,6 +136,10 @@ class Effect:
             yield f"has retry.attempts={self.retry.attempts}; it lies in 1 to {ATTEMPTS_MAX}"
         if not 1 <= self.lookups <= LOOKUPS_MAX:
             yield f"has lookups={self.lookups}; it lies in 1 to {LOOKUPS_MAX}"
+        for name in ("first_delay_s", "delay_s_max"):
+            value = getattr(self.retry, name)
+            if not 0 < value <= PAUSE_S_MAX:
+                yield f"has retry.{name}={value!r}; it lies above 0 and at most {PAUSE_S_MAX:g} seconds"
         for name in ("execution_timeout_s", "verify_within_s", "lookup_timeout_s"):
             value = getattr(self, name)
             if not 0 < value <= 86_400:
