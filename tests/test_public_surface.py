@@ -9,7 +9,7 @@ import amends
 def test_every_public_name_is_there_and_the_list_is_sorted() -> None:
     assert amends.__all__ == sorted(amends.__all__)
     assert all(getattr(amends, name) is not None for name in amends.__all__)
-    assert len(amends.__all__) == 30
+    assert len(amends.__all__) == 35
 
 
 def test_importing_amends_loads_neither_asyncio_nor_the_http_client() -> None:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from amends.bootstrap import Amends, Run
     from amends.core.contract import Contract, Lookup, Mechanism
     from amends.core.evidence import Absent, Failed, Found, Pending, Receipt, Unavailable, Unsure, Verified
-    from amends.core.failures import Ambiguous, NotSent, Rejected
+    from amends.core.failures import Ambiguous, NotSent, Partial, Rejected
     from amends.core.money import Money
+    from amends.core.secret import Secret
     from amends.core.terms import Retry
     from amends.destinations.http import HttpDestination
     from amends.errors import (
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         Refused,
         Stopped,
+        UsageError,
         VerificationFailed,
     )
-    from amends.service.call import Call
+    from amends.service.call import Call, SyncCall
+    from amends.service.registry import Effect
 
 __all__ = [
     "Absent",
@@ -39,6 +42,7 @@ __all__ = [
     "Compensated",
     "Conflict",
     "Contract",
+    "Effect",
     "Failed",
     "Found",
     "HttpDestination",
@@ -48,15 +52,19 @@ __all__ = [
     "NotCommitted",
     "NotSent",
     "OutcomeUnknown",
+    "Partial",
     "Pending",
     "Receipt",
     "Refused",
     "Rejected",
     "Retry",
     "Run",
+    "Secret",
     "Stopped",
+    "SyncCall",
     "Unavailable",
     "Unsure",
+    "UsageError",
     "VerificationFailed",
     "Verified",
 ]
@@ -74,11 +82,13 @@ _HOMES = {
         "Unsure",
         "Verified",
     ),
-    "amends.core.failures": ("Ambiguous", "NotSent", "Rejected"),
+    "amends.core.failures": ("Ambiguous", "NotSent", "Partial", "Rejected"),
     "amends.core.money": ("Money",),
+    "amends.core.secret": ("Secret",),
     "amends.core.terms": ("Retry",),
     "amends.destinations.http": ("HttpDestination",),
-    "amends.service.call": ("Call",),
+    "amends.service.call": ("Call", "SyncCall"),
+    "amends.service.registry": ("Effect",),
 }
 _WHERE = {name: home for home, names in _HOMES.items() for name in names}
 

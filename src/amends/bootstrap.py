@@ -26,7 +26,7 @@ from amends.ledger.secret_file import secret_beside
 from amends.ledger.sqlite import SqliteLedger
 from amends.ports.ledger import NotApplied
 from amends.ports.world import Clock, PolicySource, Secrets
-from amends.registering import Registering, Registrations
+from amends.registering import Registering, Registrations, one_of
 from amends.service import attempts
 from amends.service.answers import answer
 from amends.service.asking import check_run, leaves_open, receipts_of
@@ -73,7 +73,7 @@ class Amends(Registering):
         super().__init__(Registrations())
         self.ledger: SqliteLedger = SqliteLedger(str(ledger).removeprefix("sqlite://"))
         self.clock: Clock = clock or SystemClock()
-        self.level: Level = Level(level)
+        self.level: Level = one_of("Amends(): level", Level, level)
         self._services = Services(
             ledger=self.ledger,
             clock=self.clock,

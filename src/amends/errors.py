@@ -24,8 +24,8 @@
 A message says what happened, why it is refused, and what to do next. Facts are attributes, so no
 caller has to match text; all of it survives pickling. No message quotes a secret.
 
-Two more are raised *by* an effect function, never at a caller of ``run.do``: ``NotSent`` and
-``Rejected`` (see ``amends.core.failures``).
+Four more are raised *by* an effect function, never at a caller of ``run.do``: ``NotSent``, ``Rejected``,
+``Partial`` and ``Ambiguous`` (see ``amends.core.failures``).
 """
 
 from typing import Any, ClassVar

@@ -5,17 +5,32 @@ which its start seals. Nothing here runs user code or touches the ledger.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from amends.core.contract import LOCAL, Contract, Lookup, Mechanism
-from amends.core.identity import TargetTemplate
+from amends.core.evidence import Verification
+from amends.core.identity import IdentityError, TargetTemplate
 from amends.core.terms import VERIFY_WITHIN_S, Exposure, Recovery, Retry
 from amends.destinations.http import HttpDestination
 from amends.errors import UsageError
 from amends.ports.destination import Destination
-from amends.service.registry import Effect, Function, Read, RunType, predecessors, read_of
+from amends.service.call import Call, SyncCall
+from amends.service.closing import EndedRun
+from amends.service.registry import (
+    Effect,
+    EffectFunction,
+    Read,
+    ReadFunction,
+    RunType,
+    predecessors,
+    read_of,
+)
+
+EndStateFunction = Callable[[Call, EndedRun], Awaitable[Verification]] | Callable[[SyncCall, EndedRun], Verification]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +50,35 @@ class Registrations:
             self.destinations.append(destination)
 
 
+class Promises(TypedDict, total=False):
+    """The fields of ``Contract``, its name excepted, as ``app.destination`` takes them."""
+
+    endpoint: str
+    mechanism: Mechanism | str
+    idempotency_header: str
+    key_retention_s: float | None
+    replays_success: bool
+    replays_errors: bool
+    refuses_changed_parameters: bool
+    lookup: Lookup | str
+    lookup_lag_s: float | None
+    late_arrival_bound_s: float | None
+    creator: str | None
+    key_chars_max: int
+    key_conflict: tuple[tuple[int, str], ...]
+    key_in_progress: tuple[tuple[int, str], ...]
+    already_exists: tuple[tuple[int, str], ...]
+    precondition_failed: tuple[tuple[int, str], ...]
+    refused_for_now: tuple[tuple[int, str], ...]
+    refused: tuple[tuple[int, str], ...]
+    error_code_at: tuple[str, ...]
+    source: str
+    note: str
+
+
+PROMISES: Final = frozenset(Promises.__annotations__)
+
+
 class Registering:
     """The half of an application that registers: destinations, effects, reads and types of run."""
 
@@ -48,7 +92,7 @@ class Registering:
         base_url: str,
         headers: Mapping[str, str] | None = None,
         contract: Contract | None = None,
-        **promises: Any,
+        **promises: Unpack[Promises],
     ) -> HttpDestination:
         """An HTTP destination and what it promises.
 
@@ -60,18 +104,11 @@ class Registering:
             promises: fields of ``Contract``, over those of ``contract``; ``lookup`` and ``mechanism`` as
                 words. With ``idempotency_header`` the mechanism is ``idempotency_key``.
         """
-        fields: dict[str, Any] = dict(promises)
-        if "idempotency_header" in fields:
-            fields.setdefault("mechanism", Mechanism.IDEMPOTENCY_KEY)
-            fields.setdefault("replays_success", True)
-        for promise, kind in (("mechanism", Mechanism), ("lookup", Lookup)):
-            if promise in fields:
-                fields[promise] = kind(fields[promise])
+        promised = _promised(name, contract, promises)
         try:
-            promised = contract.with_(**fields) if contract else Contract(name=name, **fields)
-        except (TypeError, ValueError) as error:
+            destination = HttpDestination(base_url, promised, headers=headers, name=name)
+        except ValueError as error:
             raise UsageError(f"destination {name!r}: {error}") from error
-        destination = HttpDestination(base_url, promised, headers=headers, name=name)
         self.registrations.keep(destination)
         return destination
 
@@ -104,7 +141,7 @@ class Registering:
         previously: Sequence[str | tuple[str, str]] = (),
         version: str | None = None,
         max_in_flight: int = 64,
-    ) -> Callable[[Function], Effect]:
+    ) -> Callable[[EffectFunction], Effect]:
         """Register an effect; the decorated function takes ``(call, *, name=...)`` and returns a ``Receipt``.
 
         Args:
@@ -147,13 +184,13 @@ class Registering:
 
         self.registrations.keep(destination)
 
-        def register(function: Function) -> Effect:
+        def register(function: EffectFunction) -> Effect:
             contract = destination if isinstance(destination, Contract) else destination.contract
             effect = Effect(
                 name=name,
                 function=function,
-                recovery=Recovery(recovery),
-                template=TargetTemplate(target),
+                recovery=one_of(f"effect {name!r}: recovery", Recovery, recovery),
+                template=_template(f"effect {name!r}: target", target),
                 contract=contract,
                 destination=None if isinstance(destination, Contract) else destination,
                 owner=owner,
@@ -169,11 +206,11 @@ class Registering:
                 amount=amount,
                 accepts=tuple(accepts),
                 evidence=tuple(evidence),
-                exposure=Exposure(exposure),
+                exposure=one_of(f"effect {name!r}: exposure", Exposure, exposure),
                 retention=retention,
                 postcondition=postcondition,
                 sensitive=tuple(sensitive),
-                locks=None if locks is None else TargetTemplate(locks),
+                locks=None if locks is None else _template(f"effect {name!r}: locks", locks),
                 principals=None if principals is None else tuple(principals),
                 previously=predecessors(name, previously, target),
                 version=version,
@@ -186,18 +223,61 @@ class Registering:
 
     def read(
         self, name: str, *, basis: str, destination: Destination | None = None, timeout_s: float = 10.0
-    ) -> Callable[[Function], Read]:
+    ) -> Callable[[ReadFunction], Read]:
         """Declare a read. ``basis`` says on what permission it rests. It returns a value, or ``(value, version)``."""
         self.registrations.keep(destination)
 
-        def register(function: Function) -> Read:
+        def register(function: ReadFunction) -> Read:
             return read_of(name, function, destination=destination, basis=basis, timeout_s=timeout_s)
 
         return register
 
-    def operation_type(self, name: str, *, end_state: Function | None = None, within_s: float = 120.0) -> RunType:
+    def operation_type(
+        self, name: str, *, end_state: EndStateFunction | None = None, within_s: float = 120.0
+    ) -> RunType:
         """Declare a type of run with its valid end state: ``end_state(call, run)`` is asked when a run returns."""
         if name in self.registrations.run_types:
             raise UsageError(f"operation type {name!r} is declared twice")
         self.registrations.run_types[name] = RunType(name=name, end_state=end_state, within_s=within_s)
         return self.registrations.run_types[name]
+
+
+def _promised(name: str, contract: Contract | None, promises: Promises) -> Contract:
+    """``contract`` with ``promises`` over it; or the contract that they are by themselves."""
+    fields: dict[str, Any] = dict(promises)
+    for unknown in sorted(set(fields) - PROMISES):
+        near = difflib.get_close_matches(unknown, PROMISES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(sorted(PROMISES))}"
+        raise UsageError(f"destination {name!r}: {unknown!r} is nothing that a destination promises; {hint}")
+    if "idempotency_header" in fields:
+        fields.setdefault("mechanism", Mechanism.IDEMPOTENCY_KEY)
+        fields.setdefault("replays_success", True)
+    for promise, kind in (("mechanism", Mechanism), ("lookup", Lookup)):
+        if promise in fields:
+            fields[promise] = one_of(f"destination {name!r}: {promise}", kind, fields[promise])
+    try:
+        return contract.with_(**fields) if contract else Contract(name=name, **fields)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"destination {name!r}: {error}") from error
+
+
+W = TypeVar("W", bound=StrEnum)
+
+
+def one_of(what: str, kind: type[W], said: str) -> W:
+    """The member of ``kind`` that ``said`` names.
+
+    Raises:
+        UsageError: there is none; it lists those there are.
+    """
+    try:
+        return kind(said)
+    except ValueError:
+        raise UsageError(f"{what}={said!r} is none of {', '.join(kind)}") from None
+
+
+def _template(what: str, text: str) -> TargetTemplate:
+    try:
+        return TargetTemplate(text)
+    except IdentityError as error:
+        raise UsageError(f"{what}: {error}") from None

@@ -336,7 +336,7 @@ async def test_registrations_are_refused_together_at_start(tmp_path: Path) -> No
     with pytest.raises(RegistrationError) as refused:
         await app.__aenter__()
     assert len(refused.value.findings) == 4
-    with pytest.raises(ValueError, match="risky"):
+    with pytest.raises(UsageError, match="risky"):
         app.effect("three", recovery="risky", target="t", owner="us")(effect.function)
     with pytest.raises(UsageError):
         app.effect("one", recovery="unknown", target="t", owner="us")

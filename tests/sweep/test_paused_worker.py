@@ -75,9 +75,12 @@ def test_a_worker_stopped_before_its_last_check_sends_nothing(
     with stopped(one_charge(counter, *fence, "--attempts", "1", "--stop-at", point), ledger) as worker:
         said = gone_on(worker)
     assert said.startswith("FAILED NotCommitted"), said
-    assert one_charge(counter, *fence, "--attempts", "1").run(ledger).stdout == said, "it is recorded"
     assert counter.arrivals().total() == 0
     assert operations(ledger) == [("not_committed", 1, "attempts_spent")]
+    assert "ENDED completed" in one_charge(counter, *fence, "--attempts", "1").run(ledger).stdout, "asked again"
+    assert counter.arrivals().total() == 1
+    [first, revision] = operations(ledger)
+    assert (first, revision[:2]) == (("not_committed", 1, "attempts_spent"), ("verified", 1))
     assert rebuild.check(ledger) == []
 
 

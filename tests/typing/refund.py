@@ -16,6 +16,7 @@ from amends import (
     Call,
     Conflict,
     Contract,
+    Effect,
     Failed,
     Found,
     HttpDestination,
@@ -25,12 +26,15 @@ from amends import (
     NotCommitted,
     NotSent,
     OutcomeUnknown,
+    Partial,
     Pending,
     Receipt,
     Refused,
     Rejected,
     Retry,
     Run,
+    Secret,
+    SyncCall,
     Unavailable,
     Unsure,
     VerificationFailed,
@@ -177,3 +181,21 @@ async def mistakes(run: Run) -> None:
     Absent(complete="no")  # pyright: ignore[reportArgumentType]
     Found("re_1")  # pyright: ignore[reportArgumentType]
     Money(85.0, "USD")  # pyright: ignore[reportArgumentType]
+    app.destination("till", base_url="https://till.example", colour="red")  # pyright: ignore[reportCallIssue]
+    app.destination("till", base_url="https://till.example", lookup_lag_s="none")  # pyright: ignore[reportArgumentType]
+    issue_refund.lookup(order_version)  # pyright: ignore[reportArgumentType]  # a version is no observation
+    issue_refund.verify(find_refund)  # pyright: ignore[reportArgumentType]  # it is not given the receipt
+    issue_refund.capture(order_version)  # pyright: ignore[reportArgumentType]  # a version is no state
+    app.operation_type("refund", end_state=refund_settled)  # pyright: ignore[reportArgumentType]  # asked of the run
+
+
+@app.effect("pay_all", recovery="irreversible", target="batch:{batch}", owner="finance", lookup="escalate")
+def pay_all(call: SyncCall, *, batch: str, token: Secret) -> Receipt:
+    assert_type(call.reveal(token), str)
+    made = call.post("/v1/batches", {"batch": batch})
+    if made["paid"] < made["asked"]:
+        raise Partial(f"{made['paid']} of {made['asked']} were paid")
+    return Receipt(resource=str(made["id"]))
+
+
+assert_type(pay_all, Effect)

@@ -5,8 +5,9 @@ destination refused: confirmed), ``never_left`` (confirmed: no byte of the reque
 ``partial`` (confirmed: a part of it happened) and ``unknown`` (everything else). An end that nobody
 classified is *unknown*, never *failed*.
 
-``NotSent`` and ``Rejected`` are what an effect function raises to say so by itself, for instance
-around a vendor's SDK. Amends' own client raises them too.
+``NotSent``, ``Rejected``, ``Partial`` and ``Ambiguous`` are what an effect function raises to say so by itself,
+for instance around a vendor's SDK. Amends' own client raises them too, save ``Partial``: only the effect
+knows what its parts are.
 """
 
 import re
@@ -98,6 +99,16 @@ class Rejected(CallEnded):
     def __init__(self, reason: str, *, retryable: bool = False, **facts: Any) -> None:
         super().__init__(reason, **facts)
         self.retryable = retryable
+
+
+class Partial(CallEnded):
+    """A part of it surely happened, and the rest surely did not: two of three transfers, say.
+
+    It is never tried again: a repeat would double that part. The operation goes to a person as
+    ``reconciliation_required``; say in the reason which part it was.
+    """
+
+    outcome = Outcome.PARTIAL
 
 
 class Ambiguous(CallEnded):

@@ -1,5 +1,6 @@
 """What a program passes when it opens a run or brings evidence, checked before anything is done with it."""
 
+import inspect
 import math
 from typing import Final
 
@@ -7,6 +8,7 @@ from amends.core import told
 from amends.core.evidence import Found, Receipt
 from amends.core.identity import EVENT_CHARS_MAX, REGISTRATIONS, TENANT_CHARS_MAX
 from amends.errors import AwaitingApproval, LedgerUnavailable, OutcomeUnknown, UsageError
+from amends.service.registry import Effect, Read
 
 NAME_CHARS_MAX: Final = 128
 """A run type, a principal, an intent: names, never documents."""
@@ -48,6 +50,38 @@ def check_run(
     _text("reason", reason, PROSE_CHARS_MAX)
     _seconds("deadline_s", deadline_s, least=0.0)
     _seconds("wait_s", wait_s, least=0.0)
+
+
+def check_effect(said: object, verb: str) -> None:
+    """Check that ``run.do`` or ``run.propose`` was given an effect.
+
+    Raises:
+        UsageError: it says what was given, and which decorator makes an effect of it.
+    """
+    if isinstance(said, Effect):
+        return
+    hint = "ask for it with run.read" if isinstance(said, Read) else "register it with @app.effect(...), and pass that"
+    raise UsageError(f"run.{verb} takes an effect and was given {_shown(said)}: {hint}")
+
+
+def check_read(said: object) -> None:
+    """Check that ``run.read`` was given a read.
+
+    Raises:
+        UsageError: it says what was given, and what to do with it.
+    """
+    if isinstance(said, Read):
+        return
+    hint = "make it happen with run.do" if isinstance(said, Effect) else "declare it with @app.read(...), and pass that"
+    raise UsageError(f"run.read takes a declared read and was given {_shown(said)}: {hint}")
+
+
+def _shown(said: object) -> str:
+    if isinstance(said, Effect | Read):
+        return f"the {type(said).__name__.lower()} {said.name!r}"
+    if inspect.isroutine(said):
+        return f"the function {said.__name__!r}"
+    return f"{said!r:.80} (a {type(said).__name__})"
 
 
 def receipts_of(said: object) -> tuple[Receipt, ...]:

@@ -6,21 +6,38 @@ called, and nothing else. What is missing is said at start, all of it at once, n
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, TypeVar
 
 from amends.core.canonical import canonical_hash
 from amends.core.contract import Contract, Lookup, Mechanism
+from amends.core.evidence import Observation, Receipt, Verification
 from amends.core.identity import TargetTemplate
 from amends.core.limits import ATTEMPTS_MAX, BACKOFF_MS_MAX, LOOKUPS_MAX
 from amends.core.terms import Exposure, Level, Recovery, Retry, Terms
 from amends.errors import RegistrationError, UsageError
 from amends.ports.destination import Destination
+from amends.service.call import Call, SyncCall
 
-F = TypeVar("F", bound=Callable[..., Any])
 Function = Callable[..., Any]
 """User code: a coroutine function that takes a ``Call``, or a plain one that takes a ``SyncCall``."""
+
+EffectFunction = Callable[Concatenate[Call, ...], Awaitable[Receipt]] | Callable[Concatenate[SyncCall, ...], Receipt]
+ReadFunction = Callable[Concatenate[Call, ...], Awaitable[Any]] | Callable[Concatenate[SyncCall, ...], Any]
+
+LookupFunction = TypeVar(
+    "LookupFunction", bound=Callable[[Call], Awaitable[Observation]] | Callable[[SyncCall], Observation]
+)
+VerifyFunction = TypeVar(
+    "VerifyFunction",
+    bound=Callable[[Call, Receipt], Awaitable[Verification]] | Callable[[SyncCall, Receipt], Verification],
+)
+VersionFunction = TypeVar("VersionFunction", bound=Callable[[Call], Awaitable[str]] | Callable[[SyncCall], str])
+CaptureFunction = TypeVar(
+    "CaptureFunction",
+    bound=Callable[[Call], Awaitable[Mapping[str, Any]]] | Callable[[SyncCall], Mapping[str, Any]],
+)
 
 RESERVED: Final = frozenset({"again", "if_version"})
 """Names that ``run.do`` keeps for itself."""
@@ -92,22 +109,22 @@ class Effect:
             if unknown:
                 raise UsageError(f"effect {self.name!r}: its {what} names {', '.join(unknown)}, which it does not take")
 
-    def lookup(self, function: F) -> F:
+    def lookup(self, function: LookupFunction) -> LookupFunction:
         """Register the authoritative read by the stable identity."""
         self.lookup_function = function
         return function
 
-    def verify(self, function: F) -> F:
+    def verify(self, function: VerifyFunction) -> VerifyFunction:
         """Register the postcondition, read apart from the response."""
         self.verify_function = function
         return function
 
-    def resource_version(self, function: F) -> F:
+    def resource_version(self, function: VersionFunction) -> VersionFunction:
         """Register the read of the version of what is changed."""
         self.version_function = function
         return function
 
-    def capture(self, function: F) -> F:
+    def capture(self, function: CaptureFunction) -> CaptureFunction:
         """Register the read of the state before the change."""
         self.capture_function = function
         return function

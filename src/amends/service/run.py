@@ -20,6 +20,7 @@ from amends.ports.ledger import NotApplied, Refusal
 from amends.service import closing
 from amends.service.advance import record_join
 from amends.service.answers import answer
+from amends.service.asking import check_effect, check_read
 from amends.service.call import Call
 from amends.service.changes import Patience
 from amends.service.driver import Driver
@@ -102,6 +103,7 @@ class Run:
                 ``amends.errors``.
             UsageError: ``if_version`` was given and the effect reads no version.
         """
+        check_effect(effect, "do")
         _check_version(effect, if_version)
         wished = self._wish(effect, again, arguments)
         handle, operation = await self._propose(wished)
@@ -114,6 +116,7 @@ class Run:
         Raises:
             Conflict, Refused, ArgumentsRefused: see ``amends.errors``.
         """
+        check_effect(effect, "propose")
         _, operation = await self._propose(self._wish(effect, again, arguments), only=True)
         return operation
 
@@ -122,6 +125,7 @@ class Run:
 
         A read that feeds a decision returns ``(value, version)``: the version is recorded beside it.
         """
+        check_read(read)
         try:
             bound = read.parameters.bind(**arguments)
             bound.apply_defaults()

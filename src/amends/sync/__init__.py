@@ -17,8 +17,9 @@ One event loop runs in a thread of its own; plain functions run in threads besid
 
 from amends.core.contract import Contract, Lookup, Mechanism
 from amends.core.evidence import Absent, Failed, Found, Pending, Receipt, Unavailable, Unsure, Verified
-from amends.core.failures import Ambiguous, NotSent, Rejected
+from amends.core.failures import Ambiguous, NotSent, Partial, Rejected
 from amends.core.money import Money
+from amends.core.secret import Secret
 from amends.core.terms import Retry
 from amends.destinations.http import HttpDestination
 from amends.errors import (
@@ -31,9 +32,12 @@ from amends.errors import (
     OutcomeUnknown,
     Refused,
     Stopped,
+    UsageError,
     VerificationFailed,
 )
+from amends.service.call import SyncCall
 from amends.service.call import SyncCall as Call
+from amends.service.registry import Effect
 from amends.sync.application import Amends
 from amends.sync.run import Run
 
@@ -48,6 +52,7 @@ __all__ = [
     "Compensated",
     "Conflict",
     "Contract",
+    "Effect",
     "Failed",
     "Found",
     "HttpDestination",
@@ -57,15 +62,19 @@ __all__ = [
     "NotCommitted",
     "NotSent",
     "OutcomeUnknown",
+    "Partial",
     "Pending",
     "Receipt",
     "Refused",
     "Rejected",
     "Retry",
     "Run",
+    "Secret",
     "Stopped",
+    "SyncCall",
     "Unavailable",
     "Unsure",
+    "UsageError",
     "VerificationFailed",
     "Verified",
 ]
