@@ -31,7 +31,7 @@ from amends.service.services import Services
 from amends.service.threads import begin, runs_in_thread
 from amends.service.uninterrupted import to_its_end, within
 
-log = logging.getLogger("amends.attempts")
+log: logging.Logger = logging.getLogger("amends.attempts")
 
 RECORD_PAUSES_S: Final = (0.05, 0.2, 1.0)
 """Pauses before a result is offered to an unavailable ledger again; then the lookup has to find it."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from amends.service.call import Call, SyncCall
 
-log = logging.getLogger("amends.attempts")
+log: logging.Logger = logging.getLogger("amends.attempts")
 
 
 def begin(function: Callable[..., Any], call: Call, *args: Any, **kwargs: Any) -> asyncio.Future[Any]:
