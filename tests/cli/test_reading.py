@@ -68,6 +68,75 @@ def test_one_operation_is_found_by_id_key_target_resource_and_run(sold: Path) ->
     assert each["operation"] in {found["operation"] for found in records(sold, "show", "ch_1")}
 
 
+def in_tenants(place: Path, *tenants: str) -> None:
+    """One run of the event ``ticket:4711`` in each of ``tenants``."""
+    import asyncio
+
+    from amends import Amends, Call, Receipt
+
+    app = Amends(place / "ledger.db")
+
+    @app.effect("greet", recovery="irreversible", target="person:{name}", owner="us", lookup="escalate")
+    async def greet(call: Call, *, name: str) -> Receipt:
+        return Receipt(resource=f"greeting_{name}")
+
+    async def main() -> None:
+        async with app:
+            for tenant in tenants:
+                async with app.run("greeting", event="ticket:4711", tenant=tenant) as run:
+                    await run.do(greet, name=tenant)
+                    await run.do(greet, name="everybody")
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("R52")
+def test_a_run_is_found_by_its_business_event(tmp_path: Path) -> None:
+    in_tenants(tmp_path, "acme", "zenith", "default")
+    found = records(tmp_path, "runs", "--event", "ticket:4711")
+    assert [each["tenant"] for each in found] == ["default", "zenith", "acme"]
+    assert [each["tenant"] for each in records(tmp_path, "runs", "--event", "ticket:4711", "--tenant", "acme")] == [
+        "acme"
+    ]
+    for other in ("ticket:471", "ticket:47111", "TICKET:4711", "ticket:%", "x" * 5_000):
+        assert records(tmp_path, "runs", "--event", other) == []
+    for command in ("show", "why"):
+        told = records(tmp_path, command, "ticket:4711", "--tenant", "zenith")
+        assert {each["run"] for each in told} == {found[1]["run"]}
+        assert len({each["operation"] for each in told} - {""}) == 2, "an event means every operation of its run"
+        every = records(tmp_path, command, "ticket:4711")
+        assert {each["run"] for each in every} == {each["run"] for each in found}
+        said = call(command, "ticket:4711", "--ledger", str(tmp_path / "ledger.db")).out
+        assert said.startswith("'ticket:4711' is in 3 runs\nRUN ")
+        assert said.count("  ticket:4711") >= 3
+        one = call(command, "ticket:4711", "--tenant", "acme", "--ledger", str(tmp_path / "ledger.db")).out
+        assert "is in" not in one.splitlines()[0]
+    nobody = call("why", "ticket:4711", "--tenant", "nobody", "--ledger", str(tmp_path / "ledger.db"))
+    assert (nobody.code, "nothing of tenant 'nobody'" in nobody.err) == (1, True)
+
+
+@pytest.mark.requirement("R15", "R52")
+def test_a_run_whose_event_was_erased_is_still_found_by_who_knows_event_and_tenant(tmp_path: Path) -> None:
+    import asyncio
+
+    from amends.ledger.sqlite import SqliteLedger
+
+    in_tenants(tmp_path, "acme", "default")
+    runs_of = {each["tenant"]: each["run"] for each in records(tmp_path, "runs", "--event", "ticket:4711")}
+
+    async def erase() -> None:
+        ledger = SqliteLedger(tmp_path / "ledger.db")
+        await ledger.open()
+        for run in runs_of.values():
+            await ledger.erase(run)
+        await ledger.close()
+
+    asyncio.run(erase())
+    [each] = records(tmp_path, "runs", "--event", "ticket:4711", "--tenant", "acme")
+    assert (each["run"], each["event"]) == (runs_of["acme"], None)
+    assert {each["run"] for each in records(tmp_path, "why", "ticket:4711")} == {runs_of["default"]}
+
+
 @pytest.mark.requirement("R13", "R14")
 def test_a_record_shows_attempts_lookups_verification_receipt_and_what_is_owed(sold: Path) -> None:
     [each] = records(sold, "show", "order:lost")

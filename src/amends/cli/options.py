@@ -51,8 +51,14 @@ AppArgument = Annotated[
     ),
 ]
 IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="An operation's id, key, resource or target, or a run's id.", callback=utf8)
+    str,
+    typer.Argument(
+        metavar="ID", help="An operation's id, key, resource or target, or a run's id or event.", callback=utf8
+    ),
 ]
+
+
+TenantOption = Annotated[str, text_option("TENANT", "Only in this tenant's runs.")]
 
 
 def ledger_path(url: str) -> Path:

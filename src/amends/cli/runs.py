@@ -26,6 +26,7 @@ KEYS = {
 }
 
 LIMIT_MAX = 10_000
+COLUMNS = ("RUN", "ENDING", "TYPE", "TENANT", "EVENT", "OPENED", "OPERATIONS")
 
 
 def runs(
@@ -33,6 +34,7 @@ def runs(
     ledger: LedgerOption = "",
     ending: Annotated[str, text_option("ENDING", "Only runs with this ending, or `waiting`.")] = "",
     tenant: Annotated[str, text_option("TENANT", "Only this tenant's runs.")] = "",
+    event: Annotated[str, text_option("EVENT", "Only runs of exactly this business event.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=LIMIT_MAX, help="At most so many.")] = 50,
     before: Annotated[str, text_option("RUN", "Only runs older than this one: the next page.")] = "",
     internal: Annotated[bool, typer.Option("--internal", help="Also the run that keeps the registrations.")] = False,
@@ -51,7 +53,12 @@ def runs(
             raise typer.Exit(1)
         without = "" if internal else REGISTRATIONS
         found = look.runs(
-            tenant=tenant or None, ending=ending or None, before=before or None, limit=limit, without=without
+            tenant=tenant or None,
+            ending=ending or None,
+            before=before or None,
+            limit=limit,
+            without=without,
+            event=event or None,
         )
         records = [record(look, row) for row in found]
     if json:
@@ -61,8 +68,7 @@ def runs(
     if not records:
         out.line("no runs")
         return
-    columns = ("RUN", "ENDING", "TYPE", "TENANT", "EVENT", "OPENED", "OPERATIONS")
-    out.table(columns, [_cells(each) for each in records])
+    out.table(COLUMNS, [cells(each) for each in records])
     if len(records) == limit:
         out.line(f"there may be more: amends runs --before {records[-1]['run']}")
 
@@ -98,7 +104,8 @@ def record(look: "Snapshot", row: "RunRow") -> dict[str, Any]:
     }
 
 
-def _cells(each: dict[str, Any]) -> tuple[object, ...]:
+def cells(each: dict[str, Any]) -> tuple[object, ...]:
+    """The cells under ``COLUMNS``."""
     event = "(erased)" if each["event"] is None else each["event"]
     counts = ", ".join(f"{count} {state}" for state, count in each["operations"].items()) or "none"
     return (each["run"], each["ending"], each["type"], each["tenant"], event, each["opened_at"], counts)

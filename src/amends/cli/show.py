@@ -4,7 +4,7 @@ import json as json_module
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from amends.cli.options import IdArgument, JsonOption, LedgerOption, ledger_path
+from amends.cli.options import IdArgument, JsonOption, LedgerOption, TenantOption, ledger_path
 
 if TYPE_CHECKING:
     from amends.cli.output import Output
@@ -48,16 +48,19 @@ KEYS = {
 }
 
 
-def show(id: IdArgument, ledger: LedgerOption = "", json: JsonOption = False) -> None:
+def show(id: IdArgument, tenant: TenantOption = "", ledger: LedgerOption = "", json: JsonOption = False) -> None:
     """Show a record: identity, state, parameters, attempts, lookups, verification, receipt, what is owed."""
-    from amends.cli.finding import find
+    from amends.cli.finding import find, list_several
     from amends.cli.output import Output
     from amends.engines.system import SystemClock
     from amends.ledger.snapshot import snapshot
 
     out, now = Output(json=json), SystemClock().now_ms()
     with snapshot(ledger_path(ledger)) as look:
-        for told, operations in find(look, id):
+        found = find(look, id, tenant=tenant)
+        if not json:
+            list_several(out, look, found, id)
+        for told, operations in found:
             for name in operations:
                 each = record_of(told, name, now=now)
                 out.record(each) if json else _print(out, each)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amends.cli.options import IdArgument, JsonOption, LedgerOption, ledger_path
+from amends.cli.options import IdArgument, JsonOption, LedgerOption, TenantOption, ledger_path
 
 if TYPE_CHECKING:
     from amends.cli.output import Output
@@ -26,16 +26,19 @@ KEYS = {
 }
 
 
-def why(id: IdArgument, ledger: LedgerOption = "", json: JsonOption = False) -> None:
+def why(id: IdArgument, tenant: TenantOption = "", ledger: LedgerOption = "", json: JsonOption = False) -> None:
     """Explain in words what happened, where it stands, why, and who must act next."""
-    from amends.cli.finding import find
+    from amends.cli.finding import find, list_several
     from amends.cli.output import Output
     from amends.engines.system import SystemClock
     from amends.ledger.snapshot import snapshot
 
     out, now = Output(json=json), SystemClock().now_ms()
     with snapshot(ledger_path(ledger)) as look:
-        for told, operations in find(look, id):
+        found = find(look, id, tenant=tenant)
+        if not json:
+            list_several(out, look, found, id)
+        for told, operations in found:
             chosen = operations or list(told.state.operations)
             records = [*_story(told, chosen), *_standing(told, chosen, now), _ending(told)]
             if json:

@@ -12,7 +12,7 @@ from typing import Any
 
 from amends.core.chain import ChainBroken, Entry
 from amends.core.history import History, history
-from amends.core.identity import operation_of
+from amends.core.identity import IdentityError, operation_of, run_id
 from amends.core.limits import RUN_OPERATIONS_MAX
 from amends.core.model import IllegalTransition
 from amends.errors import LedgerCorrupt
@@ -20,8 +20,21 @@ from amends.ledger.connection import reading
 from amends.ledger.sql import QUERIES
 from amends.ports.ledger import OperationRow, RunRow
 
+DEFAULT_TENANT = "default"
 WAITING = "waiting"
 """What stands for the ending of a run that has none yet."""
+
+
+EVENT_RUNS_MAX = 100
+"""Runs that one event names: each tenant has one, and a person reads what they are told."""
+
+
+def _run_of(tenant: str | None, event: str) -> str | None:
+    """The run's id, where ``tenant`` and ``event`` can have one."""
+    try:
+        return run_id(tenant or DEFAULT_TENANT, event)
+    except IdentityError:
+        return None
 
 
 class Snapshot:
@@ -40,13 +53,30 @@ class Snapshot:
         return RunRow(*rows[0]) if rows else None
 
     def runs(
-        self, *, tenant: str | None, ending: str | None, before: str | None, limit: int, without: str = ""
+        self,
+        *,
+        tenant: str | None,
+        ending: str | None,
+        before: str | None,
+        limit: int,
+        without: str = "",
+        event: str | None = None,
     ) -> list[RunRow]:
         """Runs, newest first; ``ending`` may be ``waiting``; ``before`` is the run after which a page ended.
 
-        Runs of the type ``without`` are left out.
+        Runs of the type ``without`` are left out. ``event`` is exact; see ``of_event``.
         """
-        return [RunRow(*row) for row in self._read("runs_page", tenant, ending, before, limit, without)]
+        known = _run_of(tenant, event) if event else None
+        rows = self._read("runs_page", tenant, ending, before, limit, without, event, known)
+        return [RunRow(*row) for row in rows]
+
+    def of_event(self, event: str, *, tenant: str | None) -> list[str]:
+        """The runs of a business event, oldest first: one in each tenant, at most a hundred of them.
+
+        No index holds events, which would cost every run a write; so this reads the runs one by one. A run
+        whose event was erased is found where its tenant is named, by the id that follows from both.
+        """
+        return [run for (run,) in self._read("runs_of_event", event, tenant, _run_of(tenant, event), EVENT_RUNS_MAX)]
 
     def states(self, run: str) -> dict[str, int]:
         """How many operations of ``run`` stand in which state."""

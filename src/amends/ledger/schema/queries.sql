@@ -193,7 +193,11 @@ SELECT id, version, head, tenant, type, intent, principal, closed, ending, opene
 FROM runs
 WHERE type <> ?5 AND (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR coalesce(ending, 'waiting') = ?2)
     AND (?3 IS NULL OR (opened_at, id) < (SELECT opened_at, id FROM runs WHERE id = ?3))
+    AND (?6 IS NULL OR event = ?6 OR id = ?7)
 ORDER BY opened_at DESC, id DESC LIMIT ?4;
+
+-- name: runs_of_event
+SELECT id FROM runs WHERE (event = ?1 OR id = ?3) AND (?2 IS NULL OR tenant = ?2) ORDER BY opened_at, id LIMIT ?4;
 
 -- name: states_of_run
 SELECT state, count(*) FROM operations WHERE run = ? GROUP BY state ORDER BY state;
