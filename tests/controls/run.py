@@ -93,24 +93,24 @@ CONTROLS = [
     Control(
         "a refusal after an earlier send believed",
         "src/amends/service/attempts.py",
-        "        if really_sent(call.sends[:-1]) and",
-        "        if False and",
+        "        case CallEnded() if really_sent(call.sends[:-1]) and",
+        "        case CallEnded() if False and",
         SERVICE,
     ),
     Control(
         "answered before the append is durable",
         "src/amends/service/run.py",
-        "                if handle.durable(name) and (step.do is Do.NOTHING or late):",
-        "                if step.do is Do.NOTHING or late:",
+        "                if handle.durable(name) and (step.do is Do.NOTHING or left_ms <= 0):",
+        "                if step.do is Do.NOTHING or left_ms <= 0:",
         SERVICE,
     ),
     Control(
         "response stored after verification",
         "src/amends/service/attempts.py",
-        "        await recorder.responded(call.attempt, receipt)\n        points",
+        "        await _responded(call, recorder, receipt)\n\n\nasync def _responded",
         "        if effect.verify_function is not None:\n"
         "            await effect.verify_function(call, receipt)\n"
-        "        await recorder.responded(call.attempt, receipt)\n        points",
+        "        await _responded(call, recorder, receipt)\n\n\nasync def _responded",
         "tests/service/test_verification.py",
     ),
     Control(
