@@ -28,6 +28,8 @@ class Control(NamedTuple):
 
 
 SERVICE = "tests/service/test_outcomes.py"
+HOOKS = "tests/service/test_hooks.py"
+ODD = "tests/service/test_odd_answers.py"
 CONTROLS = [
     Control(
         "unknown treated as failed",
@@ -119,6 +121,48 @@ CONTROLS = [
         '        "attempts": event.facts["attempt"],\n',
         "",
         SERVICE,
+    ),
+    Control(
+        "what was found not compared with what was intended",
+        "src/amends/core/reconcile.py",
+        "    wrong = mismatches(receipt, expected)",
+        "    wrong: list[str] = []",
+        "tests/core/test_reconcile.py",
+    ),
+    Control(
+        "a truthy word taken for a complete read",
+        "src/amends/core/evidence.py",
+        '        told.flag("Absent.complete", self.complete)\n',
+        "",
+        ODD,
+    ),
+    Control(
+        "a policy's odd answer allows",
+        "src/amends/service/services.py",
+        '            told.flag("Verdict.allowed", said.allowed)\n',
+        "",
+        ODD,
+    ),
+    Control(
+        "after a rename the first revision alone looked for",
+        "src/amends/service/run.py",
+        "        for revision in range(REVISIONS_MAX + 1):",
+        "        for revision in range(1):",
+        HOOKS,
+    ),
+    Control(
+        "the version that a decision rests on not compared",
+        "src/amends/service/preparing.py",
+        "    if wanted is not None and wanted != prepared.resource_version:",
+        "    if False:",
+        HOOKS,
+    ),
+    Control(
+        "sensitive values recorded in clear",
+        "src/amends/service/blotting.py",
+        "        return pattern.sub(BLOT, value)",
+        "        return value",
+        HOOKS,
     ),
 ]
 

@@ -369,3 +369,10 @@ async def test_a_group_leaves_the_run_open_if_anything_in_it_does(tmp_path: Path
 def test_a_receipt_says_which_field_cannot_be_recorded() -> None:
     with pytest.raises(ToldError, match=r"Receipt\.resource is an int, not text"):
         Receipt(resource=7)  # type: ignore[arg-type]
+
+
+@pytest.mark.requirement("R22")
+@pytest.mark.parametrize("odd", ["no", "yes", 1, 0, None, [], object()], ids=repr)
+def test_complete_is_true_or_false_and_nothing_that_seems_so(odd: Any) -> None:
+    with pytest.raises(ToldError, match=r"Absent\.complete"):
+        Absent(complete=odd)
