@@ -372,7 +372,7 @@ def test_a_receipt_says_which_field_cannot_be_recorded() -> None:
 
 
 @pytest.mark.requirement("R22")
-@pytest.mark.parametrize("odd", ["no", "yes", 1, 0, None, [], object()], ids=repr)
+@pytest.mark.parametrize("odd", ["no", "yes", 1, 0, None, []], ids=repr)
 def test_complete_is_true_or_false_and_nothing_that_seems_so(odd: Any) -> None:
     with pytest.raises(ToldError, match=r"Absent\.complete"):
         Absent(complete=odd)
