@@ -249,3 +249,11 @@ def test_a_reading_command_changes_and_makes_nothing(shop: Path) -> None:
     for name in ("ledger.db", "made"):
         assert after[name] == before[name]
     assert after.get("ledger.db-wal", b"") == before.get("ledger.db-wal", b"")
+
+
+@pytest.mark.requirement("R52")
+def test_whatever_is_pending_says_why(sold: Path) -> None:
+    found = {each["target"]: each["because"] for each in records(sold, "pending")}
+    assert all(found.values())
+    assert found["order:killed"] == "attempt 1 is claimed and has no recorded end"
+    assert found["order:unsure"] == 'the lookup could not tell ("the index is being rebuilt")'

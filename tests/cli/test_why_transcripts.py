@@ -36,7 +36,8 @@ STORIES = {
   TIME  the run's ending is failed_clean: failed, and nothing of it happened
 
 charge on "order:declined" is not_committed: the request failed for certain, and nothing happened. \
-Why: code "card_declined" ({DECLINED}). Nothing is owed.
+Why: code "card_declined" ({DECLINED}). Nothing is owed. To have it done after all: correct the request and ask again, \
+or repeat it on purpose with again=.
 
 The run's ending is failed_clean: failed, and nothing of it happened.
 """,

@@ -260,3 +260,21 @@ def test_how_a_run_was_closed_says_what_of_its_end_state_is_known(facts: dict[st
     told = narrate(Event(Kind.RUN_CLOSED, "", facts), NOON, None)
     assert told.isprintable()
     assert said in (None, told)
+
+
+@pytest.mark.requirement("R14", "R17")
+@pytest.mark.parametrize("state", [State.NOT_COMMITTED, State.HUMAN_REQUIRED])
+@pytest.mark.parametrize("detail", [None, "connection reset"])
+def test_spent_attempts_say_what_ended_the_last_one(state: State, detail: str | None) -> None:
+    about = operation(state, reason="attempts_spent", last_end="response_lost", last_detail=detail)
+    said = "the last one ended so: the call left and no certain answer came back"
+    said += ' ("connection reset")' if detail else ""
+    assert f"Why: all allowed attempts are spent; {said}." in stands(about)
+
+
+@pytest.mark.requirement("R14", "R17")
+def test_what_never_happened_says_how_it_can_be_had_after_all() -> None:
+    spent = operation(State.NOT_COMMITTED, reason="attempts_spent", attempts=3)
+    refused = operation(State.NOT_COMMITTED, reason="card_declined", attempts=1)
+    assert stands(spent).endswith("ask again with the same event and arguments once the cause is gone.")
+    assert stands(refused).endswith("correct the request and ask again, or repeat it on purpose with again=.")

@@ -8,6 +8,7 @@ from terms import FENCED, QUICK
 from amends import Amends, Call, Found, NotCommitted, NotSent, OutcomeUnknown, Receipt, Rejected, Retry
 from amends.core.backoff import backoff_ms
 from amends.core.limits import REVISIONS_MAX
+from amends.core.narrate import stands
 from amends.service.registry import Effect
 
 
@@ -46,7 +47,11 @@ async def test_after_an_outage_the_same_wish_is_a_linked_revision_and_not_a_dead
     app, charge = wired(tmp_path, outside)
     async with app:
         outside.raises = NotSent("could not connect")
-        with pytest.raises(NotCommitted, match="ask again"):
+        with pytest.raises(
+            NotCommitted,
+            match=r"attempts_spent: all allowed attempts are spent; the last one ended so: nothing of the request was "
+            r'sent \("could not connect"\)\): nothing happened; ask again with the same event and arguments once',
+        ):
             async with app.run("sale", event="1") as run:
                 await run.do(charge, order="1")
         assert run.outcome() == "failed_clean"
@@ -56,6 +61,11 @@ async def test_after_an_outage_the_same_wish_is_a_linked_revision_and_not_a_dead
             assert await run.do(charge, order="1") == receipt
         first, second = run.state.operations.values()
     assert (first.reason, second.revision, second.previous) == ("attempts_spent", 1, first.id)
+    assert stands(first).endswith(
+        "Why: all allowed attempts are spent; the last one ended so: nothing of the request was sent "
+        '("could not connect"). Nothing is owed. To have it done after all: ask again with the same event and '
+        "arguments once the cause is gone."
+    )
     assert outside.made == 1
     assert len(set(outside.keys)) == 2
     assert run.outcome() == "completed"

@@ -23,7 +23,7 @@ KEYS = {
     "since": "instant from which it is unsettled: its first claim, or when it was proposed",
     "next_look_at": "instant at which recovery goes on, or `null`",
     "reason": "the recorded reason; empty where there is none",
-    "because": "the reason in words",
+    "because": "the reason in words; where none is recorded, what the state means",
     "owed": "list of what is still to be done, in words",
 }
 
@@ -71,9 +71,10 @@ def unsettled(look: "Snapshot", *, now: int) -> Iterable[tuple["Operation", dict
 
 
 def _record(told: Any, name: str, *, now: int) -> dict[str, Any]:
+    from amends.core.narrate import meaning
     from amends.core.record import record
-    from amends.core.standing import owed, situation, waits_for
-    from amends.core.wording import because, instant
+    from amends.core.standing import owed, situation, waits_for, why
+    from amends.core.wording import instant
 
     operation = told.state.operations[name]
     return {
@@ -88,7 +89,7 @@ def _record(told: Any, name: str, *, now: int) -> dict[str, Any]:
         "since": instant(operation.first_claim_at or operation.proposed_at),
         "next_look_at": None if operation.wake_at is None else instant(operation.wake_at),
         "reason": operation.reason,
-        "because": because(operation.reason) if operation.reason else "",
+        "because": why(operation) or meaning(operation),
         "owed": owed(operation),
     }
 

@@ -78,6 +78,8 @@ class Operation(NamedTuple):
     receipt: Mapping[str, Any] | None = None
     late_receipt: Mapping[str, Any] | None = None
     detail: str | None = None
+    last_end: str = ""
+    last_detail: str | None = None
 
     @property
     def resting(self) -> bool:
@@ -329,8 +331,12 @@ def _commit_started(operation: Operation, event: Event, at_ms: int) -> Changes:
     }
 
 
-def _outcome_unknown(operation: Operation, _: Event, __: int) -> Changes:
-    return {"unknown_attempts": operation.unknown_attempts + 1}
+def _attempt_failed(_: Operation, event: Event, __: int) -> Changes:
+    return {"last_end": event.facts.get("reason", ""), "last_detail": event.content.get("detail")}
+
+
+def _outcome_unknown(operation: Operation, event: Event, at_ms: int) -> Changes:
+    return {"unknown_attempts": operation.unknown_attempts + 1, **_attempt_failed(operation, event, at_ms)}
 
 
 def _receipt(_: Operation, event: Event, at_ms: int) -> Changes:
@@ -354,6 +360,7 @@ _CHANGES: Final[Mapping[Kind, Callable[[Operation, Event, int], Changes]]] = Map
     {
         Kind.PREPARED: _prepared,
         Kind.COMMIT_STARTED: _commit_started,
+        Kind.NEVER_LEFT: _attempt_failed,
         Kind.OUTCOME_UNKNOWN: _outcome_unknown,
         Kind.RESPONSE_RECEIVED: _receipt,
         Kind.RECONCILIATION_COMPLETED: _receipt,

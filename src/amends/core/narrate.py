@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from amends.core.model import Event, Operation
 from amends.core.safe_text import quoted, visible
-from amends.core.standing import Waits, waits_for
+from amends.core.standing import Waits, to_have_it_done, waits_for, why
 from amends.core.states import Kind, State
 from amends.core.terms import Terms
 from amends.core.wording import because, clock, receipt_words
@@ -311,17 +311,17 @@ def stands(operation: Operation, terms: Terms | None = None, *, to: str = "", no
     """
     owner = to or (terms.escalate_to or terms.owner if terms else "")
     who = quoted(owner, 80) if owner else f"the owner of {visible(operation.action, 80)}"
-    why = f" Why: {because(operation.reason)}" if operation.reason else ""
-    if why and operation.detail:
-        why += f" ({quoted(operation.detail)})"
-    sentences = [f"{named(operation)} is {operation.state.value}: {_MEANING[operation.state](operation)}."]
-    sentences += [why.strip() + "."] if why else []
+    because_of = why(operation)
+    sentences = [f"{named(operation)} is {operation.state.value}: {meaning(operation)}."]
+    sentences += [f"Why: {because_of}."] if because_of else []
     return " ".join([*sentences, _next(operation, who, now if now is not None else operation.attempt_at)])
 
 
 def _next(operation: Operation, who: str, now: int) -> str:
     at = "now" if operation.wake_at is None else f"at {clock(operation.wake_at, now)}"
     match waits_for(operation, now=now):
+        case Waits.NOBODY if operation.state is State.NOT_COMMITTED:
+            return f"Nothing is owed. To have it done after all: {to_have_it_done(operation)}."
         case Waits.NOBODY:
             return "Nothing is owed."
         case Waits.PROGRAM:
@@ -333,6 +333,11 @@ def _next(operation: Operation, who: str, now: int) -> str:
             return f"Next: recovery goes on {at}; it runs in the application, or by `amends recover MODULE:APP`."
         case Waits.PERSON:
             return f"Next: {who} must act; nothing is sent again meanwhile."
+
+
+def meaning(operation: Operation) -> str:
+    """What the state of ``operation`` means for the world, in words."""
+    return _MEANING[operation.state](operation)
 
 
 def _unknown_meaning(operation: Operation) -> str:

@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from amends.core.model import Operation
+from amends.core.safe_text import quoted
 from amends.core.states import State
+from amends.core.wording import because
 
 
 class Situation(StrEnum):
@@ -105,6 +107,30 @@ def outcome_unknown(operation: Operation, *, now: int) -> bool:
     if operation.state is State.COMMITTING:
         return now > operation.attempt_ends_at
     return operation.state in (State.OUTCOME_UNKNOWN, State.RECONCILING)
+
+
+def why(operation: Operation) -> str:
+    """The recorded reason of where ``operation`` stands, in words; empty where none was recorded.
+
+    Attempts that are spent say nothing of what was wrong: the last one's own end does.
+    """
+    if not operation.reason:
+        return ""
+    if operation.reason == "attempts_spent" and operation.last_end:
+        last = _with_text(because(operation.last_end), operation.last_detail)
+        return f"{because(operation.reason)}; the last one ended so: {last}"
+    return _with_text(because(operation.reason), operation.detail)
+
+
+def _with_text(words: str, detail: str | None) -> str:
+    return f"{words} ({quoted(detail)})" if detail else words
+
+
+def to_have_it_done(operation: Operation) -> str:
+    """What a program does to have an effect after all, of which it is certain that nothing happened."""
+    if operation.may_be_asked_anew:
+        return "ask again with the same event and arguments once the cause is gone"
+    return "correct the request and ask again, or repeat it on purpose with again="
 
 
 def owed(operation: Operation) -> list[str]:

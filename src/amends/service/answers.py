@@ -3,7 +3,9 @@
 from amends import errors
 from amends.core.evidence import Receipt
 from amends.core.model import Operation
+from amends.core.standing import to_have_it_done, why
 from amends.core.states import STANDS, State
+from amends.core.wording import instant
 
 
 def answer(run: str, operation: Operation, *, waiting_for: str = "") -> Receipt:
@@ -16,11 +18,12 @@ def answer(run: str, operation: Operation, *, waiting_for: str = "") -> Receipt:
         if operation.receipt is None:
             raise errors.ReceiptErased(f"{operation.action} happened; what its receipt said was erased", **facts)
         return Receipt.from_json(operation.receipt)
-    why = operation.reason or waiting_for or "no reason recorded"
-    said = f"{operation.action} is {operation.state.value} ({why})"
+    said = (
+        f"{operation.action} is {operation.state.value} ({_because(operation) or waiting_for or 'no reason recorded'})"
+    )
     match operation.state:
         case State.NOT_COMMITTED | State.EXPIRED:
-            raise errors.NotCommitted(f"{said}: nothing happened; {_what_next(operation)}", **facts)
+            raise errors.NotCommitted(f"{said}: nothing happened; {to_have_it_done(operation)}", **facts)
         case State.PROPOSED | State.AUTHORIZED | State.PREPARED:
             raise errors.NotCommitted(f"{said}: nothing was sent; ask again, or leave it", **facts)
         case State.RETRYABLE if operation.wake_at is None and not operation.unknown_attempts:
@@ -37,13 +40,16 @@ def answer(run: str, operation: Operation, *, waiting_for: str = "") -> Receipt:
             raise errors.VerificationFailed(f"{said}: look at it with `amends why {operation.id}`", **facts)
         case _:
             raise errors.OutcomeUnknown(
-                f"{said}: do not repeat it by hand; recovery or a person finds out (`amends why {operation.id}`)",
+                f"{said}: do not repeat it by hand; {_who_finds_out(operation)} (`amends why {operation.id}`)",
                 resumes_at_ms=operation.wake_at,
                 **facts,
             )
 
 
-def _what_next(operation: Operation) -> str:
-    if operation.may_be_asked_anew:
-        return "ask again once its cause is gone"
-    return "correct the request and ask again, or repeat it on purpose with again="
+def _because(operation: Operation) -> str:
+    """The recorded word, which programs and manuals know, and what it means here."""
+    return f"{operation.reason}: {why(operation)}" if operation.reason else ""
+
+
+def _who_finds_out(operation: Operation) -> str:
+    return "a person finds out" if operation.wake_at is None else f"recovery goes on at {instant(operation.wake_at)}"
