@@ -1,7 +1,6 @@
 """What the README and the tutorial show is so: the transcript, the commands, and the program, as they stand there."""
 
 import re
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -49,21 +48,3 @@ def test_every_link_in_the_readme_leads_somewhere() -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
-
-
-@pytest.mark.requirement("R3", "R7")
-def test_the_tutorials_program_charges_once_however_often_it_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs/tutorial/first-effect.md").read_text(encoding="utf-8")
-    [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    command = [sys.executable, str(ROOT / "tests/sweep/till.py"), str(tmp_path / "till.db")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as till:
-        assert till.stdout is not None
-        port = till.stdout.readline().strip()
-        source = "import asyncio\n" + program.replace(":8000", f":{port}") + "\nasyncio.run(main())\n"
-        for _ in range(2):
-            subprocess.run([sys.executable, "-c", source], cwd=tmp_path, check=True, timeout=WITHIN_S)
-        till.terminate()
-    connection = sqlite3.connect(tmp_path / "till.db")
-    charges = connection.execute("SELECT amount FROM charges").fetchall()
-    connection.close()
-    assert charges == [(8500,)]
