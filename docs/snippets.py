@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         for page in stale:
             page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
     names = ", ".join(str(page.relative_to(ROOT)) for page in stale)
-    print(f"{len(shown())} programs shown, {len(stale)} pages out of date{': ' + names if names else ''}")
+    sys.stdout.write(f"{len(shown())} programs shown, {len(stale)} pages out of date{': ' + names if names else ''}\n")
     return 1 if stale and "--check" in arguments else 0
 
 
