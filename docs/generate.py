@@ -7,7 +7,8 @@ outside of the marks is written by hand and left alone.
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -17,9 +18,11 @@ from amends.bootstrap import Amends
 from amends.cli import main
 from amends.core.contract import LOCAL, Contract, Mechanism
 from amends.core.states import mermaid
+from amends.core.terms import Retry
 from amends.demo.scenarios import FAULTS, SCENARIOS
 from amends.destinations.contracts import ALL as CONTRACTS
 from amends.service.registry import Effect
+from amends.service.run import Run
 
 DOCS = Path(__file__).parent
 
@@ -79,23 +82,28 @@ def seconds(value: float | None) -> str:
     return "not published" if value is None else f"{value:g} s"
 
 
-def effect_arguments() -> str:
-    """The arguments of ``Amends.effect`` with their defaults."""
-    parameters = inspect.signature(Amends.effect).parameters
+def arguments(function: Callable[..., object], documented: object | None = None) -> str:
+    """The arguments of ``function`` with their defaults, as its docstring (or ``documented``'s) tells them."""
+    parameters = inspect.signature(function).parameters
     rows = ["| argument | default | meaning |", "|---|---|---|"]
-    for names, meaning in described(Amends.effect, "Args:"):
+    for names, meaning in described(documented or function, "Args:"):
         for name in names.split(", "):
-            default = parameters[name].default
-            shown = {inspect.Parameter.empty: "required", LOCAL: "here, with no promises"}.get(
-                default, f"`{default!r}`"
-            )
-            rows.append(f"| `{name}` | {shown} | {meaning} |")
+            rows.append(f"| `{name}` | {default_of(parameters[name])} | {meaning} |")
     return "\n".join(rows)
+
+
+def default_of(parameter: inspect.Parameter) -> str:
+    """What holds when the argument is left out."""
+    if parameter.kind in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL):
+        return "any number"
+    shown = {inspect.Parameter.empty: "required", LOCAL: "here, with no promises"}
+    return shown.get(parameter.default, f"`{parameter.default!r}`")
 
 
 def described(thing: object, heading: str) -> list[tuple[str, str]]:
     """The ``(names, meaning)`` pairs of a docstring's section."""
     _, _, section = (inspect.getdoc(thing) or "").partition(f"{heading}\n")
+    section, _, _ = section.partition("\n\n")
     entries = re.findall(r"^    (\w[\w, ]*): (.*(?:\n     +.*)*)", section, re.MULTILINE)
     return [(names, plain(meaning)) for names, meaning in entries]
 
@@ -138,11 +146,18 @@ def scenarios() -> str:
     return "\n".join(rows)
 
 
-PARTS = {
+APPLICATION = DOCS / "reference/application.md"
+PARTS: dict[str, tuple[Path, Callable[[], str]]] = {
+    "application": (APPLICATION, partial(arguments, Amends.__init__, Amends)),
+    "destination": (APPLICATION, partial(arguments, Amends.destination)),
+    "run": (APPLICATION, partial(arguments, Amends.run)),
+    "do": (APPLICATION, partial(arguments, Run.do)),
+    "retry": (APPLICATION, partial(arguments, Retry)),
+    "evidence": (APPLICATION, partial(arguments, Amends.evidence)),
     "scenarios": (DOCS / "tutorial/demo.md", scenarios),
     "contracts": (DOCS / "reference/contracts.md", contract_table),
     "cli": (DOCS / "reference/cli.md", cli),
-    "effect": (DOCS / "reference/effects.md", effect_arguments),
+    "effect": (DOCS / "reference/effects.md", partial(arguments, Amends.effect)),
     "hooks": (DOCS / "reference/effects.md", hooks),
     "states": (DOCS / "explanation/states.md", states),
     "errors": (DOCS / "reference/errors.md", error_table),

@@ -281,6 +281,10 @@ class Amends(Registering):
         It resolves the operation, cancels a planned repeat, and counts after an ending as well. A receipt
         must carry the correlation key: evidence that could be anybody's is refused.
 
+        Args:
+            operation: the operation's id, as an error, ``amends pending`` or a receipt's run names it.
+            said: a receipt, or ``Found`` with every record that was found.
+
         Raises:
             UsageError: it is neither a receipt nor ``Found``, the operation is not known, or its effect is not
                 registered here.
