@@ -4,9 +4,11 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 HERE = Path(__file__).parent
 ORDERS = ("ok", "declined", "lost", "several", "unsure", "reversed", "unlooked")
@@ -18,6 +20,13 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
+
+
+def rest_slow(cases: Iterable[Any], *, fast: int = 2) -> list[Any]:
+    """``cases`` for a test that starts processes for each: the first run always, the others are ``slow``."""
+    every = list(cases)
+    slow = [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow) for case in every]
+    return every[:fast] + slow[fast:]
 
 
 Command = Callable[..., Ran]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commanding import HERE, call, sell
+from commanding import HERE, call, rest_slow, sell
 from typer.testing import CliRunner
 
 from amends.cli import main, recover
@@ -167,8 +167,8 @@ ODD_MODULES = {
 }
 
 
-@pytest.mark.parametrize("module", ODD_MODULES)
-@pytest.mark.parametrize("format", [(), ("--json",)])
+@pytest.mark.parametrize("module", rest_slow(ODD_MODULES))
+@pytest.mark.parametrize("format", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
 def test_a_module_that_misbehaves_when_imported_is_named_and_never_a_success(
     tmp_path: Path, module: str, format: tuple[str, ...]
 ) -> None:

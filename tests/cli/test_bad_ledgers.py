@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commanding import HERE, Ran, call, environment
+from commanding import HERE, Ran, call, environment, rest_slow
 
 READING = (["runs"], ["show", "x"], ["why", "x"], ["pending"])
 
@@ -81,7 +81,7 @@ CASES: list[tuple[Callable[[Path], Path], str, str]] = [
 
 
 @pytest.mark.requirement("R14")
-@pytest.mark.parametrize(("make", "what", "then"), CASES, ids=[case[0].__name__ for case in CASES])
+@pytest.mark.parametrize(("make", "what", "then"), rest_slow(CASES), ids=[case[0].__name__ for case in CASES])
 def test_a_bad_ledger_is_named_and_what_to_do_is_said(
     shop: Path, make: Callable[[Path], Path], what: str, then: str
 ) -> None:
@@ -125,12 +125,15 @@ def tampered(path: Path, sql: str) -> None:
 @pytest.mark.requirement("R14")
 @pytest.mark.parametrize(
     "sql",
-    [
-        "UPDATE entries SET body = replace(body, 'charge', 'refund') WHERE seq = 1",
-        "UPDATE entries SET content = replace(content, '8500', '9500') WHERE seq = 1",
-        "UPDATE entries SET body = '{' WHERE seq = 1",
-        "DELETE FROM entries WHERE seq = 3",
-    ],
+    rest_slow(
+        [
+            "UPDATE entries SET body = replace(body, 'charge', 'refund') WHERE seq = 1",
+            "UPDATE entries SET content = replace(content, '8500', '9500') WHERE seq = 1",
+            "UPDATE entries SET body = '{' WHERE seq = 1",
+            "DELETE FROM entries WHERE seq = 3",
+        ],
+        fast=1,
+    ),
 )
 def test_a_run_whose_entries_were_changed_is_not_told_as_if_it_were_true(shop: Path, sql: str) -> None:
     tampered(shop / "ledger.db", sql)

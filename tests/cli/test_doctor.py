@@ -94,6 +94,7 @@ def test_a_checkpoint_verifies_by_either_half_of_its_key(anchored: tuple[str, ..
     assert (code, results(found)["anchor"]) == (0, "ok")
 
 
+@pytest.mark.slow
 def test_a_cut_that_leaves_no_seam_shows_against_the_anchor_alone(anchored: tuple[str, ...]) -> None:
     path = Path(anchored[1])
     db = sqlite3.connect(path)

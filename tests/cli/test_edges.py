@@ -108,6 +108,7 @@ def test_an_argument_that_is_no_text_is_a_usage_error(sold: Path, arguments: lis
     assert "x\\" in ran.err, "the argument is shown, with its odd byte as an escape"
 
 
+@pytest.mark.slow
 def test_a_ledger_whose_name_is_no_text_is_read_and_named(sold: Path, tmp_path: Path) -> None:
     import shutil
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from commanding import call, environment
+from commanding import call, environment, rest_slow
 
 from amends.cli import main
 
@@ -29,7 +29,7 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     assert "loaded: []" in ran.stdout
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command in main.COMMANDS])
+@pytest.mark.parametrize("command", rest_slow(command.__name__ for command in main.COMMANDS))
 def test_every_command_has_help_and_json(command: str) -> None:
     ran = call(command, "--help")
     assert ran.code == 0
@@ -49,17 +49,19 @@ def test_a_usage_error_leaves_with_two(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [
-        ("errors.UsageError('no')", 2),
-        ("errors.Refused('no')", 3),
-        ("errors.VerificationFailed('no')", 1),
-        ("errors.AwaitingApproval('no')", 4),
-        ("errors.OutcomeUnknown('no')", 5),
-        ("errors.LedgerUnavailable('no')", 6),
-        ("errors.LedgerCorrupt('no\\x1b[31m')", 6),
-        ("PermissionError(13, 'no', 'file')", 2),
-        ("RuntimeError('no')", 70),
-    ],
+    rest_slow(
+        [
+            ("errors.UsageError('no')", 2),
+            ("errors.Refused('no')", 3),
+            ("errors.VerificationFailed('no')", 1),
+            ("errors.AwaitingApproval('no')", 4),
+            ("errors.OutcomeUnknown('no')", 5),
+            ("errors.LedgerUnavailable('no')", 6),
+            ("errors.LedgerCorrupt('no\\x1b[31m')", 6),
+            ("PermissionError(13, 'no', 'file')", 2),
+            ("RuntimeError('no')", 70),
+        ][::-1]
+    ),
 )
 def test_one_place_turns_errors_into_exit_codes(error: str, code: int) -> None:
     ran = python(

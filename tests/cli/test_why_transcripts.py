@@ -128,6 +128,7 @@ def test_the_story_is_told_in_words(sold: Path, order: str) -> None:
     assert normal(said.out) == opened + STORIES[order]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R14")
 def test_the_situations_differ_in_one_word_each(sold: Path) -> None:
     def situation(target: str) -> str:

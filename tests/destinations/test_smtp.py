@@ -67,7 +67,7 @@ async def test_a_second_mail_of_one_attempt_is_another_mail(sink: RehearsalDesti
     assert (key_of(first.message_id), key_of(second.message_id)) == (KEY, part_key(KEY, "send 2"))
 
 
-@pytest.mark.parametrize("mode", ["drop_response", "cut", "hang"])
+@pytest.mark.parametrize("mode", ["drop_response", "cut", pytest.param("hang", marks=pytest.mark.slow)])
 async def test_a_lost_reply_to_the_data_is_unknown_and_the_mail_is_there_once(
     sink: RehearsalDestination, mode: str
 ) -> None:

@@ -235,6 +235,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R12", "G2", "F04")
 def test_processes_that_append_to_one_file_never_meet_a_locked_database(tmp_path: Path) -> None:
     path = tmp_path / "l.db"

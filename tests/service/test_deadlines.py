@@ -125,6 +125,7 @@ async def test_a_call_that_is_on_its_way_at_the_deadline_is_let_end_and_its_resu
     assert len(till.made) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R17", "R24", "R36")
 async def test_an_unknown_outcome_is_found_out_after_the_deadline(tmp_path: Path) -> None:
     till, clock = Till(), SetClock()
@@ -148,6 +149,7 @@ async def test_an_unknown_outcome_is_found_out_after_the_deadline(tmp_path: Path
     assert len(till.sent) == len(till.made) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R18", "R25", "G3", "G7", "G10")
 async def test_what_may_still_arrive_late_is_neither_sent_again_nor_called_nothing_after_the_deadline(
     tmp_path: Path,
@@ -171,6 +173,7 @@ async def test_what_may_still_arrive_late_is_neither_sent_again_nor_called_nothi
     assert len(till.sent) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R18", "G3", "G10")
 async def test_what_surely_never_happened_expires_although_it_was_unknown_once(tmp_path: Path) -> None:
     till, clock = Till(), SetClock()

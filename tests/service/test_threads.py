@@ -143,6 +143,7 @@ async def test_a_receipt_that_comes_after_it_was_found_changes_nothing(tmp_path:
     assert (len(till.sent), len(till.made)) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R11", "R24", "G3")
 async def test_closing_the_application_declares_no_living_thread_unknown_and_the_next_one_looks_it_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -165,6 +166,7 @@ async def test_closing_the_application_declares_no_living_thread_unknown_and_the
     assert (len(till.sent), till.looks) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R24")
 async def test_an_application_that_is_opened_again_in_the_same_loop_is_told_what_its_thread_brings(
     tmp_path: Path,
@@ -179,6 +181,7 @@ async def test_an_application_that_is_opened_again_in_the_same_loop_is_told_what
     assert len(till.sent) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R11", "R24", "G3")
 def test_a_thread_that_outlives_its_event_loop_is_logged_and_looked_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -159,6 +159,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R11", "R14", "G1", "F03")
 def test_a_disk_that_is_really_full_stops_the_work_and_lets_it_go_on_when_there_is_room(
     small_disk: Path, counter: Store

@@ -27,7 +27,7 @@ BETWEEN_THE_CHECKS = "call.before_send:1"
 AFTER_THE_CHECK = "call.before_send:2"
 """The budget is checked before the effect's code runs and again by the client; then comes the send."""
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 @contextmanager

@@ -107,6 +107,7 @@ def test_six_processes_writing_one_ledger_meet_no_lock_and_no_conflict(tmp_path:
     report(f"{sum(answered)} runs answered in {SECONDS} s, {len(made(effects))} effects, each once")
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R14", "F04")
 def test_a_thousand_connections_opened_while_others_write_leave_the_file_whole(tmp_path: Path) -> None:
     ledger, effects = tmp_path / "l.db", tmp_path / "effects"
