@@ -1,5 +1,6 @@
 """``runs``, ``show``, ``why`` and ``pending`` on a ledger that the shop left."""
 
+import asyncio
 import json
 import os
 import re
@@ -253,9 +254,80 @@ def test_a_reading_command_changes_and_makes_nothing(shop: Path) -> None:
     assert after.get("ledger.db-wal", b"") == before.get("ledger.db-wal", b"")
 
 
-@pytest.mark.requirement("R52")
-def test_whatever_is_pending_says_why(sold: Path) -> None:
-    found = {each["target"]: each["because"] for each in records(sold, "pending")}
-    assert all(found.values())
-    assert found["order:killed"] == "attempt 1 is claimed and has no recorded end"
-    assert found["order:unsure"] == 'the lookup could not tell ("the index is being rebuilt")'
+@pytest.mark.requirement("R25", "R36", "R52")
+def test_everything_pending_says_why_also_after_a_kill_and_what_a_person_can_do(sold: Path) -> None:
+    found = records(sold, "pending")
+    why = {each["target"]: each["because"] for each in found}
+    assert all(why.values())
+    assert why["order:killed"] == "attempt 1 is claimed and has no recorded end"
+    assert why["order:unsure"] == 'the lookup could not tell ("the index is being rebuilt")'
+    assert all(each["can_be_done"] for each in found if each["waits_for"] == "person")
+
+
+def left(ledger: Path) -> None:
+    """Runs that are open although none of their operations is."""
+    from amends import Amends, Call, Conflict, Contract, Failed, Lookup, Receipt
+
+    app = Amends(ledger)
+
+    @app.effect(
+        "charge",
+        recovery="compensatable",
+        target="order:{order}",
+        owner="billing",
+        lookup="escalate",
+        destination=Contract(name="bank", lookup=Lookup.STRONG),
+    )
+    async def charge(call: Call, *, order: str, amount: int = 1) -> Receipt:
+        return Receipt(resource="ch_1", correlation=call.key)
+
+    async def end_state(call: Call, run: object) -> Failed:
+        return Failed("the parcel is not in the list")
+
+    app.operation_type("audited", end_state=end_state)
+
+    async def program() -> None:
+        async with app:
+            async with app.run("audited", event="e:audited") as run:
+                await run.do(charge, order="audited")
+            with pytest.raises(ZeroDivisionError):
+                async with app.run("sale", event="e:raised") as run:
+                    await run.do(charge, order="raised")
+                    raise ZeroDivisionError
+            for _ in range(2):
+                with pytest.raises(Conflict):
+                    async with app.run("sale", event="e:conflict") as run:
+                        await run.do(charge, order="conflict")
+                        await run.do(charge, order="conflict", amount=2)
+            async with app.run("sale", event="e:done") as run:
+                await run.do(charge, order="done")
+            with pytest.raises(Conflict):
+                async with app.run("sale", event="e:done") as run:
+                    await run.do(charge, order="done", amount=2)
+
+    asyncio.run(program())
+
+
+@pytest.mark.requirement("R25", "R36", "G7")
+def test_a_run_that_is_open_though_its_operations_are_settled_is_pending_and_says_why(tmp_path: Path) -> None:
+    left(tmp_path / "ledger.db")
+    found = {each["target"]: each for each in records(tmp_path, "pending")}
+    assert set(found) == {"e:audited", "e:raised", "e:conflict"}
+    assert "the parcel is not in the list" in found["e:audited"]["because"]
+    assert (
+        "its program left it with an exception, and what it had done stands: charge op_" in found["e:raised"]["because"]
+    )
+    assert {each["reason"] for each in found.values()} == {"end_state", "effects_stand"}
+    assert all(each["state"] == "failed_reconciliation_required" for each in found.values())
+    for each in found.values():
+        assert each["because"] in records(tmp_path, "why", each["run"])[-1]["says"]
+    said = call("pending", "--ledger", str(tmp_path / "ledger.db"))
+    assert said.code == 4
+    assert "the parcel is not in the list" in said.out
+
+
+@pytest.mark.requirement("R36", "R5", "G7")
+def test_a_refused_request_for_something_else_leaves_a_completed_run_completed(tmp_path: Path) -> None:
+    left(tmp_path / "ledger.db")
+    endings = {each["event"]: each["ending"] for each in records(tmp_path, "runs")}
+    assert endings["e:done"] == "completed"

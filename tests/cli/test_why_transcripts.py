@@ -82,7 +82,8 @@ The run's ending is completed: the program is done and nothing is left open.
 
 charge on "order:reversed" is reconciliation_required: the remote commit succeeded with {RECORD}, and it is not as \
 intended. Why: what is there is not what was intended ("the charge was reversed by the bank"). Next: the owner of \
-charge must act; nothing is sent again meanwhile.
+charge must act; nothing is sent again meanwhile. Put right at the destination what is wrong. Evidence is kept beside \
+the contradiction and does not take it away: it stays visible, and nothing is sent for it again.
 
 The run's ending is failed_reconciliation_required: failed, and what happened still has to be reconciled.
 """,
@@ -92,7 +93,10 @@ The run's ending is failed_reconciliation_required: failed, and what happened st
   TIME  the run's ending is unknown: what happened is not known yet
 
 parcel on "parcel:unlooked" is human_required: a response was lost, so it may or may not have happened; reconciliation \
-never ran. Why: there is no lookup that could find out. Next: "dispatch" must act; nothing is sent again meanwhile.
+never ran. Why: there is no lookup that could find out. Next: "dispatch" must act; nothing is sent again meanwhile. \
+Look for it at the destination, under key KEY. Is it there: give every record of it, `await app.evidence("OPERATION", \
+Receipt(resource="...", correlation="KEY"))`, or Found(...) with several. Is it surely not there, and cannot arrive \
+any more: a program may ask once more on purpose, `run.do(..., again="2")`; this one stays open as it is.
 
 The run's ending is unknown: what happened is not known yet.
 """,
@@ -112,6 +116,7 @@ def normal(text: str) -> str:
     text = re.sub(r"\d\d:\d\d:\d\d\.\d{3}", "TIME", text)
     text = re.sub(r"run_[a-z2-7]{26}", "RUN", text).replace("run RUN", "run RUN")
     text = re.sub(r"am1_[a-z2-7]{32}", "KEY", text)
+    text = re.sub(r"op_[a-z2-7]{26}", "OPERATION", text)
     text = re.sub(r"worker [0-9a-f]{18}", "worker WORKER", text)
     return re.sub(r"has no recorded end\. Next: .*", "has no recorded end. NEXT", text)
 

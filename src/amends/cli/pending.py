@@ -1,6 +1,6 @@
 """``amends pending``: what is not settled, whom it waits for, and when recovery looks again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from amends.ledger.snapshot import Snapshot
 
 KEYS = {
-    "operation": "its id",
+    "operation": "its id; empty where the run itself is open",
     "run": "the run's id",
-    "action": "the effect's name",
-    "target": "what is changed; `null` where it was erased",
-    "state": "its state",
-    "situation": "what is known about the world (see below)",
+    "action": "the effect's name; of a run its type",
+    "target": "what is changed, of a run its event; `null` where it was erased",
+    "state": "its state; of a run its ending or `waiting`",
+    "situation": "what is known about the world (see below); empty for a run",
     "waits_for": "`person`, `recovery`, `call` or `program`",
     "owner": "whom it was handed to; empty where no event says so",
     "since": "instant from which it is unsettled: its first claim, or when it was proposed",
@@ -25,6 +25,7 @@ KEYS = {
     "reason": "the recorded reason; empty where there is none",
     "because": "the reason in words; where none is recorded, what the state means",
     "owed": "list of what is still to be done, in words",
+    "can_be_done": "what a person can do, in words; empty where nothing waits for one",
 }
 
 LIMIT = 1_000
@@ -32,7 +33,7 @@ _URGENCY = ("person", "recovery", "call", "program")
 
 
 def pending(ledger: LedgerOption = "", json: JsonOption = False) -> None:
-    """List what is not settled, the most urgent first.
+    """List what is not settled, the most urgent first: operations, and runs of which something else is open.
 
     Leaves with 0 when there is nothing, 5 when an outcome is unknown, otherwise 4 when something waits for a
     person, otherwise 1.
@@ -43,19 +44,21 @@ def pending(ledger: LedgerOption = "", json: JsonOption = False) -> None:
 
     out, now = Output(json=json), SystemClock().now_ms()
     with snapshot(ledger_path(ledger)) as look:
-        found = list(unsettled(look, now=now))
-    found.sort(key=lambda each: (_URGENCY.index(each[1]["waits_for"]), each[1]["since"], each[1]["operation"]))
+        operations = list(unsettled(look, now=now))
+        found = [*(each for _, each in operations), *open_runs(look)]
+    found.sort(key=lambda each: (_URGENCY.index(each["waits_for"]), each["since"], each["operation"]))
     if json:
-        for _, each in found:
+        for each in found:
             out.record(each)
     elif not found:
         out.line("nothing is pending")
     else:
         columns = ("WAITS FOR", "SINCE", "NEXT LOOK", "STATE", "ACTION", "TARGET", "WHY", "OPERATION", "RUN")
-        out.table(columns, [_cells(each) for _, each in found])
+        out.table(columns, [_cells(each) for each in found])
     if len(found) >= LIMIT:
         typer.echo(f"only the oldest {LIMIT} are listed; settle some and repeat", err=True)
-    raise typer.Exit(exit_code((operation for operation, _ in found), now=now))
+    waits = [each["waits_for"] for each in found]
+    raise typer.Exit(exit_code((operation for operation, _ in operations), waits, now=now))
 
 
 def unsettled(look: "Snapshot", *, now: int) -> Iterable[tuple["Operation", dict[str, Any]]]:
@@ -70,7 +73,36 @@ def unsettled(look: "Snapshot", *, now: int) -> Iterable[tuple["Operation", dict
         yield told.state.operations[row.id], _record(told, row.id, now=now)
 
 
+def open_runs(look: "Snapshot") -> Iterable[dict[str, Any]]:
+    """Every run of which something beside its own operations is open: its JSON, once for each point."""
+    from amends.core.acting import open_points
+    from amends.core.wording import instant
+    from amends.ledger.snapshot import WAITING
+
+    for name in look.open_runs(limit=LIMIT):
+        run = look.history(name).state
+        for point in open_points(run):
+            person = point.waits_for.value == "person"
+            yield {
+                "operation": "",
+                "run": run.id,
+                "action": run.type,
+                "target": run.event,
+                "state": run.ending or WAITING,
+                "situation": "",
+                "waits_for": point.waits_for.value,
+                "owner": "",
+                "since": instant(run.closed_at or run.opened_at),
+                "next_look_at": None if person or run.wake_at is None else instant(run.wake_at),
+                "reason": point.reason,
+                "because": point.says,
+                "owed": ["a person's reconciliation" if person else "its end state"],
+                "can_be_done": point.says if person else "",
+            }
+
+
 def _record(told: Any, name: str, *, now: int) -> dict[str, Any]:
+    from amends.core.acting import can_be_done
     from amends.core.narrate import meaning
     from amends.core.record import record
     from amends.core.standing import owed, situation, waits_for, why
@@ -91,19 +123,19 @@ def _record(told: Any, name: str, *, now: int) -> dict[str, Any]:
         "reason": operation.reason,
         "because": why(operation) or meaning(operation),
         "owed": owed(operation),
+        "can_be_done": can_be_done(operation),
     }
 
 
-def exit_code(operations: Iterable["Operation"], *, now: int) -> int:
+def exit_code(operations: Iterable["Operation"], waits: Sequence[str], *, now: int) -> int:
     """Of what is not settled the least settled counts: unknown, then a person, then work that goes on."""
-    from amends.core.standing import Waits, outcome_unknown, waits_for
+    from amends.core.standing import outcome_unknown
 
-    every = list(operations)
-    if any(outcome_unknown(operation, now=now) for operation in every):
+    if any(outcome_unknown(operation, now=now) for operation in operations):
         return 5
-    if any(waits_for(operation, now=now) is Waits.PERSON for operation in every):
+    if "person" in waits:
         return 4
-    return 1 if every else 0
+    return 1 if waits else 0
 
 
 def _cells(each: dict[str, Any]) -> tuple[object, ...]:

@@ -33,6 +33,7 @@ def recover(app: AppArgument = "", json: JsonOption = False) -> None:
     """
     from amends.cli.output import Output
     from amends.cli.pending import exit_code
+    from amends.core.standing import waits_for
     from amends.ledger.snapshot import snapshot
 
     application, out = load_app(app), Output(json=json)
@@ -48,7 +49,8 @@ def recover(app: AppArgument = "", json: JsonOption = False) -> None:
     if not json:
         out.line(_summary(len(states), len(failed)))
     left = [op for state in states for op in _unsettled(state)]
-    raise typer.Exit(exit_code(left, now=clock.now_ms()) or bool(failed))
+    now = clock.now_ms()
+    raise typer.Exit(exit_code(left, [waits_for(each, now=now).value for each in left], now=now) or bool(failed))
 
 
 def _drive(application: "Amends", name: str) -> dict[str, str]:

@@ -96,6 +96,7 @@ def _standing(told: "History", chosen: Sequence[str], now: int) -> Iterable[dict
 
 
 def _ending(told: "History") -> dict[str, Any]:
+    from amends.core.acting import open_points
     from amends.core.narrate import ENDINGS
     from amends.core.wording import instant
     from amends.ledger.snapshot import WAITING
@@ -105,6 +106,7 @@ def _ending(told: "History") -> dict[str, Any]:
     words = f"The run's ending is {ending}: {ENDINGS.get(ending, 'an ending without words')}."
     if run.ending is None:
         words = "The run has no ending yet: work is going on, or the program has not left it."
+    words = " ".join([words, *(f"Open: {point.says}." for point in open_points(run))])
     return _record(
         "ending",
         run=run.id,

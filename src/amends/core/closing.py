@@ -26,9 +26,12 @@ ASK_TIMEOUT_MS: Final = 30_000
 def close(state: RunState, how: str, *, now: int, asks: bool) -> list[Event]:
     """The program left the run as ``how`` says; where its type has an end state (``asks``), that is asked next.
 
+    An exception says nothing of a run that its program had finished before and asked nothing new of.
     A program that comes back after a *no* and returns once more has it asked once more: somebody may have
     put right what was wrong.
     """
+    if how == "raised" and state.closed is not None:
+        return []
     again = state.closed == how
     if again and not (asks and state.end_state.said == "failed"):
         return []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from amends.core.acting import can_be_done
 from amends.core.model import Event, Operation
 from amends.core.safe_text import quoted, visible
 from amends.core.standing import Waits, to_have_it_done, waits_for, why
@@ -332,7 +333,8 @@ def _next(operation: Operation, who: str, now: int) -> str:
         case Waits.RECOVERY:
             return f"Next: recovery goes on {at}; it runs in the application, or by `amends recover MODULE:APP`."
         case Waits.PERSON:
-            return f"Next: {who} must act; nothing is sent again meanwhile."
+            said = f"Next: {who} must act; nothing is sent again meanwhile."
+            return " ".join(part for part in (said, can_be_done(operation)) if part)
 
 
 def meaning(operation: Operation) -> str:

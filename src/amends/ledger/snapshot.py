@@ -91,6 +91,10 @@ class Snapshot:
         names = ("unresolved", "awaiting_approval")
         return [OperationRow(*row) for name in names for row in self._read(name, limit)]
 
+    def open_runs(self, *, limit: int) -> list[str]:
+        """Runs that their program has left, or that have an ending, and of which something is open, oldest first."""
+        return [run for (run,) in self._read("open_runs", limit)]
+
     def due(self, now_ms: int, *, limit: int) -> list[str]:
         """Runs whose wake is due, oldest first."""
         return [run for run, _ in self._read("due", now_ms, limit, -1, "")]

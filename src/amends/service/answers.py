@@ -1,6 +1,7 @@
 """What a caller is told about one operation: its receipt, or the error that says where it stands."""
 
 from amends import errors
+from amends.core.acting import can_be_done
 from amends.core.evidence import Receipt
 from amends.core.model import Operation
 from amends.core.standing import to_have_it_done, why
@@ -37,7 +38,15 @@ def answer(run: str, operation: Operation, *, waiting_for: str = "") -> Receipt:
         case State.COMPENSATED:
             raise errors.Compensated(f"{said}: it happened and was offset again", **facts)
         case State.RECONCILIATION_REQUIRED:
-            raise errors.VerificationFailed(f"{said}: look at it with `amends why {operation.id}`", **facts)
+            raise errors.VerificationFailed(
+                f"{said}: see `amends why {operation.id}`. {can_be_done(operation)}", **facts
+            )
+        case State.HUMAN_REQUIRED:
+            raise errors.OutcomeUnknown(
+                f"{said}: nothing more is found out by itself (`amends why {operation.id}`). {can_be_done(operation)}",
+                resumes_at_ms=None,
+                **facts,
+            )
         case _:
             raise errors.OutcomeUnknown(
                 f"{said}: do not repeat it by hand; {_who_finds_out(operation)} (`amends why {operation.id}`)",

@@ -205,3 +205,9 @@ SELECT state, count(*) FROM operations WHERE run = ? GROUP BY state ORDER BY sta
 -- name: awaiting_approval
 SELECT id, run, key, action, target, state, params_hash, attempts, proposed_at, updated_at, wake_at, reason, resource
 FROM operations WHERE state = 'awaiting_approval' ORDER BY proposed_at, id LIMIT ?;
+
+-- name: open_runs
+SELECT id FROM runs
+WHERE ending IN ('failed_reconciliation_required', 'failed_with_irreversible_effect', 'unknown')
+    OR (ending IS NULL AND closed IS NOT NULL)
+ORDER BY opened_at, id LIMIT ?;
