@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
+from unicodedata import normalize
 from uuid import UUID
 
 from amends.core.money import Money
@@ -27,6 +28,10 @@ SHORTEST_NAME_BLOTTED: Final = 8
 """The same for the names in a sensitive mapping: short ones are words like ``number``."""
 
 BLOT: Final = "[sensitive]"
+
+ROOM: Final = 100
+"""Characters that every recorded text may have. A text is never made longer than this by blots, or than it
+was: what had room in the record before still has."""
 
 
 class Blotter:
@@ -44,19 +49,31 @@ class Blotter:
         """``value`` with each sensitive text replaced, and each number, instant or the like that is one."""
         if self.hides_nothing:
             return value
-        found = {text.casefold() for hidden in (*self._values, *self._revealed) for text in spellings(hidden)}
-        longest_first = sorted((text for text in found if len(text) >= SHORTEST_BLOTTED), key=len, reverse=True)
-        if not longest_first:
+        said = {text for hidden in (*self._values, *self._revealed) for text in spellings(hidden)}
+        found = {form for text in said for form in _forms(text) if len(form) >= SHORTEST_BLOTTED}
+        if not found:
             return value
+        longest_first = sorted(found, key=len, reverse=True)
         pattern = re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE)
-        return _without(value, pattern, frozenset(longest_first))
+        return _without(value, pattern, frozenset(text.casefold() for text in found))
+
+
+def _forms(text: str) -> set[str]:
+    """``text`` in each case and composition of its letters: some have a case that is longer (``ß``, ``İ``)."""
+    composed = {text, *(normalize(form, text) for form in ("NFC", "NFD"))} if not text.isascii() else {text}
+    return {form for each in composed for form in (each, each.casefold(), each.lower(), each.upper())}
+
+
+def _cut(blotted: str, chars_max: int) -> str:
+    """``blotted`` in at most ``chars_max`` characters; what is cut is marked."""
+    return blotted if len(blotted) <= chars_max else blotted[: chars_max - 1] + "…"
 
 
 def _without(value: Any, pattern: re.Pattern[str], hidden: frozenset[str]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return pattern.sub(BLOT, value)
+        return _cut(pattern.sub(BLOT, value), max(len(value), ROOM))
     if isinstance(value, Mapping):
         clean = {_without(name, pattern, hidden): _without(item, pattern, hidden) for name, item in value.items()}
         return BLOT if _is_typed(value) and clean != value else clean
@@ -96,7 +113,7 @@ def spellings(value: object) -> Iterator[str]:
         case int() | float() | Decimal():
             yield from _of_number(value)
         case _:
-            yield str(value)
+            yield from (str(value), repr(value))
 
 
 def _of_all(values: Iterable[object]) -> Iterator[str]:

@@ -5,8 +5,7 @@ never "failed".
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from amends.core import told
 from amends.core.evidence import (
@@ -22,10 +21,13 @@ from amends.core.evidence import (
     Verified,
 )
 from amends.core.failures import CallEnded, clip
+from amends.core.money import Money
 from amends.service.blotting import Blotter
 from amends.service.call import Call
 from amends.service.registry import Function
 from amends.service.threads import begin
+
+_TEXTS: Final = ("resource", "state", "version", "correlation", "creator")
 
 
 async def look(lookup: Function, call: Call) -> Observation:
@@ -86,10 +88,14 @@ def blotted_verification(verification: Verification, blotter: Blotter) -> Verifi
 
 
 def blotted(receipt: Receipt, blotter: Blotter) -> Receipt:
-    """The receipt as it may be recorded."""
+    """The receipt as it may be recorded. It never fails: an effect whose receipt is too long by now still happened."""
     if blotter.hides_nothing:
         return receipt
-    clean = blotter.clean(receipt.to_json())
-    if not isinstance(clean.get("amount", {}), Mapping):
-        del clean["amount"]  # a blot is no amount
-    return Receipt.from_json(clean)
+    clean = {name: blotter.clean(getattr(receipt, name)) for name in _TEXTS}
+    amount = blotter.clean(receipt.amount)
+    if not isinstance(amount, Money):
+        amount = None  # a blot is no amount
+    try:
+        return Receipt(**clean, amount=amount, detail=blotter.clean(receipt.detail))
+    except told.ToldError as error:
+        return Receipt(**clean, amount=amount, detail={"left out": str(error)})
