@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commanding import call
+from commanding import call, sell
 
 from amends.cli import doctor
 
@@ -126,6 +128,67 @@ def test_an_emptied_anchor_is_a_finding_and_a_missing_one_a_mistake(anchored: tu
     os.unlink(anchored[3])
     said = call("doctor", *anchored)
     assert (said.code, "there is no anchor file" in said.err) == (2, True)
+
+
+FRAME_BYTES = 24 + 4096
+HEADER_BYTES = 32
+
+
+@pytest.fixture
+def with_log(shop: Path) -> Path:
+    """A ledger as a killed program leaves it: its newest commits stand in the log alone."""
+    left = shop / "left"
+    left.mkdir()
+    with closing(sqlite3.connect(shop / "ledger.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchall()  # while it reads, nobody brings the log in
+        assert sell(shop, "late") == 0
+        for name in ("ledger.db", "ledger.db-wal"):
+            shutil.copy(shop / name, left / name)
+    assert (left / "ledger.db-wal").stat().st_size > HEADER_BYTES + 2 * FRAME_BYTES
+    return left / "ledger.db"
+
+
+@pytest.mark.parametrize("rest", [0, HEADER_BYTES, HEADER_BYTES + FRAME_BYTES + 100])
+def test_a_cut_log_loses_its_commits_and_only_an_anchor_shows_that(
+    with_log: Path, anchored: tuple[str, ...], rest: int
+) -> None:
+    """What SQLite finds in such a log is whole and older; nothing in the ledger itself says that more was there."""
+    key = str(Path(anchored[3]).with_name("key"))
+    ledger = ("--ledger", str(with_log))
+    assert examined(*ledger, "--checkpoint", anchored[3], "--key", key)[0] == 0
+    os.truncate(with_log.with_name("ledger.db-wal"), rest)
+    with_log.with_name("ledger.db-shm").unlink(missing_ok=True)
+    code, found = examined(*ledger)
+    assert (code, results(found)["record"]) == (0, "ok")
+    assert "Without an anchor" in found[-1]["says"]
+    code, found = examined(*ledger, *anchored[2:])
+    assert (code, results(found)["anchor_lost"]) == (6, "integrity")
+
+
+def test_an_anchor_that_is_older_than_the_ledger_says_what_it_does_not_cover(
+    shop: Path, anchored: tuple[str, ...]
+) -> None:
+    _, [*_, last] = examined(*anchored)
+    assert "nothing was recorded since the newest" in last["says"]
+    assert sell(shop, "late") == 0
+    code, [*_, last] = examined(*anchored)
+    assert (code, last["result"]) == (0, "ok")
+    assert "entries came after the newest, and a cut among those would not show: sign again" in last["says"]
+
+
+def test_a_secret_that_others_can_read_is_a_finding(shop: Path) -> None:
+    ledger = ("--ledger", str(shop / "ledger.db"))
+    assert "secret" not in results(examined(*ledger)[1])
+    secret = shop / "ledger.db.key"
+    secret.write_bytes(b"k" * 32)
+    for mode, code, result in ((0o600, 0, "ok"), (0o640, 1, "finding"), (0o604, 1, "finding")):
+        secret.chmod(mode)
+        said, found = examined(*ledger)
+        assert (said, results(found)["secret"]) == (code, result)
+    secret.unlink()
+    secret.symlink_to("nothing-there")
+    assert examined(*ledger)[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from amends.ledger import anchor as anchors
 from amends.ledger import rebuild
 from amends.ledger.connection import reading
 from amends.ledger.filesystem import check_place, filesystem
+from amends.ledger.regular import odd
+from amends.ledger.secret_file import secret_path
 from amends.ledger.sql import QUERIES
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def ledger(path: Path, *, rebuild_check: bool) -> Iterator[Examined]:
         return
     yield Examined("opens", "ok", f"{str(place)!r} holds {entries} entries")
     yield from _place(place, journal)
+    yield from _secret(place)
     findings = rebuild.check(place)
     yield from (Examined(f.kind, "integrity", f.what, f.run, f.operation) for f in findings)
     if not findings:
@@ -88,6 +91,23 @@ def _place(place: Path, journal: str) -> Iterator[Examined]:
         yield Examined("journal", "ok", "WAL")
     else:
         yield Examined("journal", "finding", f"{journal}, not WAL; it is set when a program next opens the ledger")
+
+
+def _secret(place: Path) -> Iterator[Examined]:
+    """The secret beside the ledger, where there is one: only its owner may read it."""
+    secret = secret_path(place)
+    if not os.path.lexists(secret):
+        return
+    kind = odd(secret)
+    if kind:
+        yield Examined(
+            "secret", "finding", f"{str(secret)!r} is {kind} and not a regular file; name a secret elsewhere"
+        )
+    elif secret.stat().st_mode & 0o077:
+        says = f"{str(secret)!r}, which opens sensitive arguments, can be read by others; `chmod 600` it"
+        yield Examined("secret", "finding", says)
+    else:
+        yield Examined("secret", "ok", f"{str(secret)!r} can be read by its owner alone")
 
 
 def _rebuilt(place: Path) -> Examined:
@@ -149,7 +169,19 @@ def _verify(path: Path, anchor: str, public: bytes) -> Iterator[Examined]:
     if not lines:
         yield Examined("anchor", "integrity", f"{anchor!r} holds no checkpoint; one that was there is gone")
     elif not findings:
-        yield Examined("anchor", "ok", f"the ledger carries all {lines} signed checkpoints of {anchor!r}")
+        says = f"the ledger carries all {lines} signed checkpoints of {anchor!r}"
+        yield Examined("anchor", "ok", f"{says}; {_not_covered(path, anchor)}")
+
+
+def _not_covered(path: Path, anchor: str) -> str:
+    """What was recorded since the newest checkpoint: a cut there would not show."""
+    with reading(path) as db:
+        entries = int(db.execute(QUERIES["positions"]).fetchone()[0])
+    newest = anchors.newest(anchor)
+    since = entries - (newest.entries if newest else 0)
+    if not since:
+        return "nothing was recorded since the newest"
+    return f"{since} of {entries} entries came after the newest, and a cut among those would not show: sign again"
 
 
 def _write(path: Path, checkpoint: str, key: str) -> Examined:

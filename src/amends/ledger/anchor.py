@@ -157,6 +157,12 @@ def count(anchor_path: str | os.PathLike[str]) -> int:
     return len(_lines(anchor_path))
 
 
+def newest(anchor_path: str | os.PathLike[str]) -> Checkpoint | None:
+    """The last checkpoint of the anchor file, not verified."""
+    lines = _lines(anchor_path)
+    return _parse(lines[-1]) if lines else None
+
+
 def _compare(ledger: Source, wanted: dict[int, Checkpoint]) -> Iterator[Finding]:
     last = 0
     for position, entries, digest in _digests(ledger):

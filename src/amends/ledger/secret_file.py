@@ -15,6 +15,11 @@ from amends.ledger.regular import read_regular, refused
 _WHAT: Final = "the secret file"
 
 
+def secret_path(ledger: Path) -> Path:
+    """Where the secret of ``ledger`` stands."""
+    return ledger.with_name(ledger.name + ".key")
+
+
 def secret_beside(ledger: Path, *, length_bytes: int) -> bytes:
     """The secret in ``<ledger>.key``, made (mode 0600) when it is missing. Processes that race make one.
 
@@ -22,7 +27,7 @@ def secret_beside(ledger: Path, *, length_bytes: int) -> bytes:
         UsageError: what is there is no secret of this length.
         LedgerUnavailable: it could not be made.
     """
-    path = ledger.with_name(ledger.name + ".key")
+    path = secret_path(ledger)
     if not os.path.lexists(path):
         try:
             _make(path, length_bytes)
