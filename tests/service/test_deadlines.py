@@ -157,11 +157,12 @@ async def test_what_may_still_arrive_late_is_neither_sent_again_nor_called_nothi
     till, clock = Till(), SetClock()
     till.answers.append(Ambiguous("no answer"))
     till.observation = Absent(complete=True)
-    app, charge = shop(tmp_path, till, clock=clock, retry=SLOW, execution_timeout_s=0.05, escalate_to="till-oncall")
+    app, charge = shop(tmp_path, till, clock=clock, retry=SLOW, escalate_to="till-oncall")
     async with app:
         with pytest.raises(OutcomeUnknown):
             async with app.run("sale", event="e:1", deadline_s=60, wait_s=0.0) as run:
                 await run.do(charge, name="a")
+        clock.forward(6)  # past the attempt's own time
         await until(lambda: only(app, run.id).state == "retryable")
         await passed(app, clock, run.id)
         assert (only(app, run.id).state, row(app, run.id).ending) == ("human_required", "unknown")
@@ -179,15 +180,13 @@ async def test_what_surely_never_happened_expires_although_it_was_unknown_once(t
     till, clock = Till(), SetClock()
     till.answers.append(Ambiguous("no answer"))
     till.observation = Absent(complete=True)
-    app, charge = shop(
-        tmp_path, till, clock=clock, retry=SLOW, execution_timeout_s=0.05, destination=UNFENCED, lookups=50
-    )
+    app, charge = shop(tmp_path, till, clock=clock, retry=SLOW, destination=UNFENCED, lookups=50)
     async with app:
         with pytest.raises(OutcomeUnknown):
             async with app.run("sale", event="e:1", deadline_s=60, wait_s=0.0) as run:
                 await run.do(charge, name="a")
         await until(lambda: only(app, run.id).state == "outcome_unknown" and till.looks > 0)
-        clock.forward(31)
+        clock.forward(40)  # past the attempt's own time and the bound on late arrival
         await until(lambda: only(app, run.id).state == "retryable")
         await passed(app, clock, run.id)
         assert (only(app, run.id).state, row(app, run.id).ending) == ("expired", "failed_clean")
