@@ -27,7 +27,7 @@ from amends.ledger.sqlite import SqliteLedger
 from amends.ports.ledger import NotApplied
 from amends.ports.world import Clock, PolicySource, Secrets
 from amends.registering import Registering, Registrations, one_of
-from amends.service import attempts
+from amends.service import attempts, joins
 from amends.service.answers import answer
 from amends.service.asking import check_run, leaves_open, receipts_of
 from amends.service.driver import Driver
@@ -311,7 +311,9 @@ class Amends(Registering):
                     operation=operation,
                     run=row.run,
                 )
-        await Driver(self._services.handle(row.run), operation, self._services, sealed).found(receipts)
+        handle = self._services.handle(row.run)
+        await Driver(handle, operation, self._services, sealed).found(receipts)
+        await joins.tell(handle, self._services)
 
 
 __all__ = ["Amends", "Run", "answer"]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from amends.core.chain import GENESIS, Entry, unseal
 from amends.core.model import Event, Operation, RunState, apply
-from amends.core.states import Kind
+from amends.core.states import BETWEEN_RUNS
 
 
 class Step(NamedTuple):
@@ -46,7 +46,7 @@ def history(run: str, entries: Iterable[Entry]) -> History:
         header, events = unseal(entry, head)
         for event in events:
             state = apply(state, event, header.at_ms)
-            about = None if event.kind is Kind.RUN_JOINED else state.operations.get(event.operation)
+            about = None if event.kind in BETWEEN_RUNS else state.operations.get(event.operation)
             steps.append(Step(header.seq, header.at_ms, header.worker, event, about))
         state, head = state._replace(version=state.version + 1), entry.hash
     return History(state, tuple(steps))

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from amends.core import end_state
 from amends.core.end_state import NOT_ASKED, EndState
 from amends.core.limits import REVISIONS_MAX
-from amends.core.states import SETTLED, UNRESOLVED, Kind, State, next_state
+from amends.core.states import BETWEEN_RUNS, SETTLED, UNRESOLVED, Kind, State, next_state
 
 NEVER_HAPPENED: Final = "late_arrival_bound_passed"
 """The reason of an absence that proves that no attempt so far happened or will."""
@@ -149,6 +149,7 @@ class RunState(NamedTuple):
     ending: str | None = None
     operations: Mapping[str, Operation] = MappingProxyType({})
     joined: Mapping[str, Joined] = MappingProxyType({})
+    joiners: Mapping[str, Mapping[str, State]] = MappingProxyType({})
     sealed: Mapping[str, Any] = MappingProxyType({})
     gathered: Mapping[str, Operation] | None = None
 
@@ -164,6 +165,21 @@ class RunState(NamedTuple):
         return {name: operation for name, operation in self.operations.items() if operation.unfinished}
 
     @property
+    def untold(self) -> list[tuple[str, str]]:
+        """``(operation, run)`` where another run that shares an operation does not know how it stands now.
+
+        While an operation is not settled, that run looks by itself.
+        """
+        return [
+            (name, run)
+            for name, knows in self.joiners.items()
+            for run, told in knows.items()
+            if name in self.operations
+            and (now := self.operations[name].state) is not told
+            and (now in SETTLED or told in SETTLED)
+        ]
+
+    @property
     def wake_at(self) -> int | None:
         """When work is next due for the run, if ever."""
         times = [op.wake_at for op in self.unfinished.values() if op.wake_at is not None]
@@ -172,6 +188,8 @@ class RunState(NamedTuple):
             times.append(self.end_state.wake_at)
         if self.deadline_at is not None and self.closed is None:
             times.append(self.deadline_at)
+        if self.joiners and self.untold:
+            times.append(self.updated_at)
         return min(times, default=None)
 
 
@@ -193,7 +211,7 @@ def advance(state: RunState, events: Iterable[Event], at_ms: int) -> RunState:
     operations, unfinished, updated_at = dict(state.operations), dict(state.unfinished), state.updated_at
     for event in events:
         updated_at, name = at_ms, event.operation
-        if not name or event.kind is Kind.RUN_JOINED:
+        if not name or event.kind in BETWEEN_RUNS:
             state = _apply_run(state, event, at_ms)
             continue
         operation = operations[name] = _next(operations.get(name), event, at_ms)
@@ -245,6 +263,9 @@ def _apply_run(state: RunState, event: Event, at_ms: int) -> RunState:
         case Kind.RUN_JOINED:
             joined = Joined(facts["run"], State(facts["state"]), facts.get("wake_at"))
             return state._replace(joined={**state.joined, event.operation: joined}, updated_at=at_ms)
+        case Kind.RUN_JOINED_BY:
+            knows = {**state.joiners.get(event.operation, {}), facts["run"]: State(facts["state"])}
+            return state._replace(joiners={**state.joiners, event.operation: knows}, updated_at=at_ms)
         case Kind.EFFECTS_SEALED:
             return state._replace(sealed={**state.sealed, **facts["effects"]}, updated_at=at_ms)
         case Kind.RUN_READ:

@@ -127,6 +127,11 @@ def _run_reopened(it: _Told) -> str:
     return "the facts changed: the earlier ending no longer holds and the run is open again"
 
 
+def _joined_by(it: _Told) -> str:
+    run, state = quoted(it.facts.get("run", "")), visible(str(it.facts.get("state", "")))
+    return f"run {run} shares this operation and knows it as {state}"
+
+
 def _joined(it: _Told) -> str:
     return f"the run joined an operation of run {quoted(it.facts.get('run', ''))}: one action, one effect"
 
@@ -254,6 +259,7 @@ _SENTENCES: Final[Mapping[Kind, Callable[[_Told], str]]] = MappingProxyType(
         K.RUN_ENDED: _run_ended,
         K.RUN_REOPENED: _run_reopened,
         K.RUN_JOINED: _joined,
+        K.RUN_JOINED_BY: _joined_by,
         K.END_STATE_POSTPONED: _saying("its end state is asked for when its operations are settled"),
         K.END_STATE_STARTED: lambda it: f"its end state is asked for, time {it.facts.get('pass', '')}".rstrip(),
         K.END_STATE_ASKED: _end_state_asked,

@@ -64,6 +64,7 @@ class Kind(StrEnum):
     RUN_ENDED = "run.ended"
     RUN_REOPENED = "run.reopened"
     RUN_JOINED = "run.operation_joined"
+    RUN_JOINED_BY = "run.joined_by"
     END_STATE_POSTPONED = "run.end_state_postponed"
     END_STATE_STARTED = "run.end_state_started"
     END_STATE_ASKED = "run.end_state_asked"
@@ -224,6 +225,9 @@ TRANSITIONS: Final = MappingProxyType(
     }
 )
 """state → event → next state. A pair that is not here is refused and changes nothing."""
+
+BETWEEN_RUNS: Final = frozenset({K.RUN_JOINED, K.RUN_JOINED_BY})
+"""Events of a run that name an operation and do not move it: who shares it, and how it stood when that was told."""
 
 RECORDING: Final = frozenset({K.EVIDENCE_RECORDED})
 """Events that are kept with an operation in any state and move nothing."""

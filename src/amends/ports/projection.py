@@ -7,13 +7,13 @@ function that makes them, so what the service writes and what a rebuild finds ca
 from collections.abc import Iterable, Sequence
 
 from amends.core.model import Event, Operation, RunState
-from amends.core.states import Kind
+from amends.core.states import BETWEEN_RUNS, Kind
 from amends.ports.ledger import OperationRow, RunRow
 
 
 def changed(events: Iterable[Event]) -> tuple[str, ...]:
     """The operations of the run that ``events`` touch, in order of first touch."""
-    touched = (e.operation for e in events if e.operation and e.kind is not Kind.RUN_JOINED)
+    touched = (e.operation for e in events if e.operation and e.kind not in BETWEEN_RUNS)
     return tuple(dict.fromkeys(touched))
 
 

@@ -17,8 +17,7 @@ from amends.core.model import Event, Operation, RunState
 from amends.core.proposal import Meeting, Proposal, Verdict, meet, propose, reopen_for_program
 from amends.core.states import NOTHING_HAPPENED, SETTLED, Kind, State
 from amends.ports.ledger import NotApplied, Refusal
-from amends.service import closing
-from amends.service.advance import record_join
+from amends.service import closing, joins
 from amends.service.answers import answer
 from amends.service.asking import check_effect, check_read
 from amends.service.call import Call
@@ -269,7 +268,7 @@ class Run:
     async def _join(self, handle: RunHandle, existing: Operation) -> None:
         if not self.state.version:
             await self._handle.decide(lambda state, _: [] if state.version else [self._opened])
-        await record_join(self._handle, existing.id, handle.id, existing.state, self._services)
+        await joins.join(self._handle, handle, existing.id, self._services)
 
     def _conflict(
         self, wished: Wish, proposal: Proposal, run: str, existing: Operation | None, met: Meeting
@@ -366,7 +365,7 @@ class Run:
         known = self.state.joined.get(name)
         now = handle.state.operations[name].state
         if known is not None and known.state is not now and (now in SETTLED or known.state is State.COMMITTING):
-            await record_join(self._handle, name, handle.id, now, self._services)
+            await joins.record(self._handle, name, handle.id, now, self._services)
 
 
 def _check_version(effect: Effect, if_version: str | None) -> None:
