@@ -34,8 +34,8 @@ CONTROLS = [
     Control(
         "unknown treated as failed",
         "src/amends/core/attempt.py",
-        "    return unknown(operation, terms, now=now, end=end)\n\n\ndef _never_left",
-        "    return [Event(Kind.DESTINATION_REJECTED, operation.id, {}, content)]\n\n\ndef _never_left",
+        "    return unknown(operation, terms, now=now, end=end)\n\n\ndef _refused_for_now",
+        "    return [Event(Kind.DESTINATION_REJECTED, operation.id, {}, content)]\n\n\ndef _refused_for_now",
         SERVICE,
     ),
     Control(
@@ -160,7 +160,7 @@ CONTROLS = [
     Control(
         "sensitive values recorded in clear",
         "src/amends/service/blotting.py",
-        "        return pattern.sub(BLOT, value)",
+        "        return _cut(pattern.sub(BLOT, value), max(len(value), ROOM))",
         "        return value",
         HOOKS,
     ),

@@ -376,3 +376,36 @@ def test_a_receipt_says_which_field_cannot_be_recorded() -> None:
 def test_complete_is_true_or_false_and_nothing_that_seems_so(odd: Any) -> None:
     with pytest.raises(ToldError, match=r"Absent\.complete"):
         Absent(complete=odd)
+
+
+@pytest.mark.requirement("R6")
+@pytest.mark.parametrize("odd", [3, None, HALF, "x" * 1000, ["2"]], ids=["int", "none", "half", "long", "list"])
+async def test_an_occurrence_is_named_by_a_text(tmp_path: Path, odd: Any) -> None:
+    place = Place()
+    app, make = wired(tmp_path, place, lambda call: Receipt(resource="r0", correlation=call.key))
+    async with app, app.run("job", event="e:1") as run:
+        with pytest.raises(UsageError, match="again"):
+            await run.do(make, name="a", again=odd)
+    assert place.made == {}
+
+
+@pytest.mark.requirement("R5", "R18")
+async def test_refusals_for_now_that_spent_the_attempts_are_no_dead_end(tmp_path: Path) -> None:
+    place, busy = Place(), [True]
+    app = Amends(tmp_path / "ledger.db")
+
+    @app.effect("make", recovery="compensatable", target="thing:{name}", owner="us", destination=FENCED, retry=QUICK)
+    async def make(call: Call, *, name: str) -> Receipt:
+        if busy:
+            raise Rejected("too many requests", status=429, retryable=True)
+        return place.make(call)
+
+    make.lookup(place.find)
+    async with app:
+        with pytest.raises(NotCommitted, match="attempts_spent"):
+            async with app.run("job", event="e:1") as run:
+                await run.do(make, name="a")
+        busy.clear()
+        async with app.run("job", event="e:1") as run:
+            assert (await run.do(make, name="a")).resource == "r0"
+    assert list(place.made.values()) == [1]

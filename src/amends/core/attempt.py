@@ -73,13 +73,8 @@ def ended(operation: Operation, terms: Terms, end: CallEnded, *, now: int, jitte
     if isinstance(end, Rejected):
         if not certain:
             return unknown(operation, terms, now=now, end=end)
-        if end.retryable and operation.attempts < terms.retry.attempts:
-            facts = {
-                **end.facts(),
-                "reason": "rejected_for_now",
-                "wake_at": _retry_at(operation, terms, end, now, jitter),
-            }
-            return [Event(Kind.NEVER_LEFT, operation.id, facts, content)]
+        if end.retryable:
+            return _refused_for_now(operation, terms, end, now=now, jitter=jitter)
         facts = {**end.facts(), "reason": end.code or "rejected"}
         return [Event(Kind.DESTINATION_REJECTED, operation.id, facts, content)]
     if operation.late_receipt is not None:
@@ -90,6 +85,17 @@ def ended(operation: Operation, terms: Terms, end: CallEnded, *, now: int, jitte
         facts = {**end.facts(), "reason": "partial"}
         return [Event(Kind.PARTIALLY_COMPLETED, operation.id, facts, content)]
     return unknown(operation, terms, now=now, end=end)
+
+
+def _refused_for_now(operation: Operation, terms: Terms, end: Rejected, *, now: int, jitter: float) -> list[Event]:
+    """A refusal that a later try may not meet. After the last try nothing stands against asking anew."""
+    facts: dict[str, Any] = {**end.facts(), "reason": "rejected_for_now"}
+    content = {"detail": end.reason}
+    if operation.attempts < terms.retry.attempts:
+        facts["wake_at"] = _retry_at(operation, terms, end, now, jitter)
+        return [Event(Kind.NEVER_LEFT, operation.id, facts, content)]
+    spent = Event(Kind.RETRIES_EXHAUSTED, operation.id, {"reason": "attempts_spent"}, content)
+    return [Event(Kind.NEVER_LEFT, operation.id, facts, content), spent]
 
 
 def _never_left(

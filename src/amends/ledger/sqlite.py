@@ -167,7 +167,10 @@ class SqliteLedger:
 
     def _check_use(self) -> GroupWriter:
         if self._writer is None:
-            raise UsageError(f"the ledger {str(self._path)!r} is not open; `await ledger.open()` first")
+            raise UsageError(
+                f"the ledger {str(self._path)!r} is not open: its application was closed, or not started; "
+                "do this inside `async with app:`"
+            )
         if os.getpid() != self._pid:
             raise UsageError(
                 f"the ledger {str(self._path)!r} was opened by process {self._pid} and used by "

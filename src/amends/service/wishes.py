@@ -65,14 +65,18 @@ class Wish:
         return {name: "[sensitive]" if name in sensitive else value for name, value in self.arguments.items()}
 
     def _key(self, action: str, target: str, revision: int) -> str:
-        return idempotency_key(
-            tenant=self.tenant,
-            action=action,
-            target=target,
-            lineage=self.intent,
-            occurrence=self.occurrence,
-            revision=revision,
-        )
+        try:
+            return idempotency_key(
+                tenant=self.tenant,
+                action=action,
+                target=target,
+                lineage=self.intent,
+                occurrence=self.occurrence,
+                revision=revision,
+            )
+        except IdentityError as error:
+            told = f"again={self.occurrence!r}: {error.reason}" if error.what == "occurrence" else str(error)
+            raise UsageError(f"effect {self.effect.name!r}: {told}") from error
 
     def _target(self, template: TargetTemplate) -> str:
         try:
